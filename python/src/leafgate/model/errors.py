@@ -1,0 +1,160 @@
+"""Every error leafgate raises. In: nothing. Out: exception types. May touch: nothing.
+
+    LeafgateError
+    ├── CatalogError               a malformed or colliding tool id, a card that cannot fit
+    ├── RouteError                 a routing call that cannot be answered
+    ├── ConfigError                the operator's file or flags
+    ├── TextError                  a text that has no tokenization
+    ├── IdsError                   ids that cannot be decoded (reason: one of spec 5.7)
+    ├── CodecMetaMapMismatchError  a leaf of another map than the caller asked for
+    ├── MapError
+    │   ├── MapDigestError         a digest of the wrong shape; nothing was read
+    │   ├── MapHashMismatchError   the bytes are not the ones that were named
+    │   ├── MapInvalidError        the right bytes, but no usable map
+    │   └── MapUnreachableError    not found, too large or too slow
+    └── GatewayError               an answer to the client; one closed list of codes (spec 7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Fault = Literal["caller", "refusal", "upstream"]
+
+ErrorCode = Literal[
+    "PATH_INVALID",
+    "PATH_NOT_FOUND",
+    "ARGS_INVALID",
+    "SCHEMA_INVALID",
+    "UPSTREAM_ERROR",
+    "UPSTREAM_TIMEOUT",
+    "UPSTREAM_UNAVAILABLE",
+    "AUTH_FAILED",
+    "PERMISSION_DENIED",
+    "RATE_LIMITED",
+    "HYDRATE_FAILED",
+    "VIEW_FAILED",
+    "INTERNAL_ERROR",
+]
+
+FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
+    "PATH_INVALID": "caller",
+    "PATH_NOT_FOUND": "caller",
+    "ARGS_INVALID": "caller",
+    "HYDRATE_FAILED": "caller",
+    "VIEW_FAILED": "caller",
+    "PERMISSION_DENIED": "refusal",
+    "RATE_LIMITED": "refusal",
+    "INTERNAL_ERROR": "refusal",
+    "SCHEMA_INVALID": "upstream",
+    "UPSTREAM_ERROR": "upstream",
+    "UPSTREAM_TIMEOUT": "upstream",
+    "UPSTREAM_UNAVAILABLE": "upstream",
+    "AUTH_FAILED": "upstream",
+}
+
+RETRYABLE: Final[frozenset[ErrorCode]] = frozenset({"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "RATE_LIMITED"})
+
+
+class LeafgateError(Exception):
+    """The root of the tree."""
+
+
+class CatalogError(LeafgateError):
+    """A tool id or a card breaks a rule of spec 1 or 2."""
+
+
+class RouteError(LeafgateError):
+    """A routing call that cannot be answered."""
+
+
+class ConfigError(LeafgateError):
+    """The operator's configuration cannot be used; the message says where and what to do."""
+
+
+class TextError(LeafgateError):
+    """The text has no tokenization (lone surrogates, or beyond a bound)."""
+
+
+class IdsError(LeafgateError):
+    """The ids cannot be decoded."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CodecMetaMapMismatchError(LeafgateError):
+    """A leaf was made with another map than the caller expects: its ids would poison a cache."""
+
+    def __init__(self, expected: str, found: str, text_index: int) -> None:
+        super().__init__(f"content[{text_index}] carries ids of map {found}, expected {expected}")
+        self.expected = expected
+        self.found = found
+        self.text_index = text_index
+
+
+class MapError(LeafgateError):
+    """A tokenizer map cannot be used."""
+
+
+class MapDigestError(MapError):
+    """Not a sha256 digest."""
+
+
+class MapHashMismatchError(MapError):
+    """The bytes found are not the bytes named."""
+
+    def __init__(self, where: str, expected: str, found: str) -> None:
+        super().__init__(f"{where}: the map's digest is {found}, expected {expected}")
+        self.expected = expected
+        self.found = found
+
+
+class MapInvalidError(MapError):
+    """The bytes are the right ones, but they hold no usable map."""
+
+
+class MapUnreachableError(MapError):
+    """The map cannot be read: absent, too large or too slow."""
+
+
+@dataclass(frozen=True)
+class ErrorBody:
+    """What the client is shown of a failure."""
+
+    error: ErrorCode
+    message: str
+    path: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def retryable(self) -> bool:
+        return self.error in RETRYABLE
+
+    def as_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "error": self.error,
+            "message": self.message,
+            "path": self.path,
+            "retryable": self.retryable,
+        }
+        if self.details:
+            body["details"] = dict(self.details)
+        return body
+
+
+class GatewayError(LeafgateError):
+    """Ends a request with an ErrorBody. Raised inside the gateway, answered at its border, never shown as a raise."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, *, path: str = "", details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.body = ErrorBody(code, message, path, details or {})
+
+    @property
+    def code(self) -> ErrorCode:
+        return self.body.error
