@@ -1,0 +1,61 @@
+"""The `leafgate` command: a table of subcommands, each in a file of its own, loaded only when it is asked for.
+
+In: argv. Out: an exit code. Loading late is what keeps `leafgate tokens` quick: the MCP SDK alone takes a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from leafgate.model.errors import LeafgateError
+from leafgate.version import __version__
+
+# name -> (module whose `command` it is, one line for `leafgate --help`)
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "route": ("leafgate.cli.route", "Rank the tools of a catalog for a query."),
+    "eval": ("leafgate.cli.evaluate", "Measure routing on a file of queries with known answers."),
+    "catalog": ("leafgate.cli.catalog", "List, show and lint a catalog."),
+    "sanitize": ("leafgate.cli.sanitize", "Clean JSON lines as the firewall does."),
+    "redact": ("leafgate.cli.redact", "Replace secrets in JSON lines as the firewall does."),
+    "tokens": ("leafgate.cli.tokens", "Encode, decode, and look at tokenizer maps."),
+    "leaf": ("leafgate.cli.leaf", "Judge leaf tokenizations."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        loaded = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(loaded, click.Command)
+        return loaded
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="leafgate")
+def cli() -> None:
+    """leafgate stands between an agent and its MCP servers, and keeps the model's context small, clean and tokenized.
+
+    `leafgate COMMAND --help` explains a command.
+    """
+
+
+def main() -> None:
+    try:
+        cli()
+    except LeafgateError as error:
+        click.echo(f"leafgate: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,220 @@
+"""Reads a tokenizer map. In: the raw bytes of a map file. Out: a TokenMap, or an error that says why not (spec 5.3).
+
+Touches nothing: where the bytes come from is storage's business. Everything in a map is foreign until checked here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnreachableError
+from leafgate.model.leaf import MAX_ID, digest_of, parse_digest
+
+MAX_MAP_BYTES: Final = 64 * 1024 * 1024
+
+EncoderKind = Literal["byte_level", "metaspace"]
+
+
+def _byte_alphabet() -> str:
+    """The GPT-2 alphabet as one string: its n-th character stands for byte n."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    stand_ins = iter(range(0x100, 0x200))
+    return "".join(chr(b if b in printable else next(stand_ins)) for b in range(256))
+
+
+BYTE_ALPHABET: Final = _byte_alphabet()
+_TO_LATIN1: Final = {ord(char): byte for byte, char in enumerate(BYTE_ALPHABET)}
+
+
+@dataclass(frozen=True)
+class TokenMap:
+    """A checked map. `ranks` orders the joins; `id_of_rank` is None where a rank is its token's id."""
+
+    id: str
+    digest: str
+    kind: EncoderKind
+    pattern: str
+    ranks: Mapping[bytes, int]
+    id_of_rank: tuple[int, ...] | None
+    token_of_id: Mapping[int, bytes]
+    specials: Mapping[str, int]
+    merges: tuple[tuple[str, str], ...]
+    vocab: Mapping[str, int]
+    byte_fallback_start: int | None
+    warnings: tuple[str, ...]
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        return frozenset(self.specials.values())
+
+
+def read_map(raw: bytes, *, where: str, expected_digest: str | None = None) -> TokenMap:
+    """Checks the digest first, then the content. `where` names the source in errors."""
+    if len(raw) > MAX_MAP_BYTES:
+        raise MapUnreachableError(f"{where}: {len(raw)} bytes, more than the limit of {MAX_MAP_BYTES}")
+    digest = digest_of(raw)
+    if expected_digest is not None and parse_digest(expected_digest) != digest:
+        raise MapHashMismatchError(where, parse_digest(expected_digest), digest)
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise MapInvalidError(f"{where}: not JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise MapInvalidError(f"{where}: not a JSON object")
+    return _Reading(document, where, digest).token_map()
+
+
+class _Reading:
+    """One pass over a parsed document; holds it together with the name that errors carry."""
+
+    def __init__(self, document: dict[str, Any], where: str, digest: str) -> None:
+        self.document = document
+        self.where = where
+        self.digest = digest
+
+    def refuse(self, reason: str) -> MapInvalidError:
+        return MapInvalidError(f"{self.where}: {reason}")
+
+    def token_map(self) -> TokenMap:
+        kind = self.document.get("encoder", "byte_level")
+        specials = self._ids("special_tokens", {})
+        vocab = self._ids("tokens" if "vocab" not in self.document else "vocab", None)
+        self._not_a_placeholder(vocab, specials)
+        special_ids = set(specials.values())
+        ordinary = {token: id for token, id in vocab.items() if id not in special_ids}
+        if len(set(ordinary.values())) != len(ordinary):
+            raise self.refuse("two tokens share an id")
+        if kind == "byte_level":
+            return self._byte_level(ordinary, specials)
+        if kind == "metaspace":
+            return self._metaspace(ordinary, specials)
+        raise self.refuse(f"unknown encoder {kind!r}")
+
+    def _ids(self, field: str, default: dict[str, int] | None) -> dict[str, int]:
+        found = self.document.get(field, default)
+        if isinstance(found, list):  # version 1 may list its tokens in the order of their ids
+            found = {token: id for id, token in enumerate(found) if isinstance(token, str)}
+        if not isinstance(found, dict):
+            raise self.refuse(f"`{field}` is missing or no object")
+        values = found.values()
+        if set(map(type, values)) - {int} or (values and not 0 <= min(values) <= max(values) <= MAX_ID):
+            raise self.refuse(f"`{field}` holds an id that is no integer from 0 to {MAX_ID}")
+        return found
+
+    def _not_a_placeholder(self, vocab: dict[str, int], specials: dict[str, int]) -> None:
+        declared = self.document.get("vocab_size")
+        held = len(vocab.keys() | specials.keys())
+        if self.document.get("_synthetic") is True or not vocab:
+            raise self.refuse("a placeholder without a vocabulary")
+        if type(declared) is int and held < declared:
+            raise self.refuse(f"a placeholder or cut off: it declares {declared} entries and holds {held}")
+
+    def _pattern(self) -> str:
+        pattern = self.document.get("pre_tokenizer_pattern")
+        if not isinstance(pattern, str) or not pattern:
+            raise self.refuse("`pre_tokenizer_pattern` is missing; byte_level maps need one")
+        return pattern
+
+    def _merges(self) -> tuple[tuple[str, str], ...] | None:
+        found = self.document.get("merges")
+        if found is None or found == []:
+            return None
+        if not isinstance(found, list):
+            raise self.refuse("`merges` is no array")
+        pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) if isinstance(m, list) else () for m in found]
+        if any(len(p) != 2 or not all(isinstance(part, str) and part for part in p) for p in pairs):
+            raise self.refuse('`merges` holds an entry that is not "left right"')
+        return tuple((p[0], p[1]) for p in pairs)
+
+    def _byte_level(self, ordinary: dict[str, int], specials: dict[str, int]) -> TokenMap:
+        pattern = self._pattern()
+        tokens = self._bytes_of(ordinary)
+        missing = [b for b in range(256) if bytes([b]) not in tokens]
+        if missing:
+            raise self.refuse(f"no token for {len(missing)} of the 256 bytes, the first is 0x{missing[0]:02x}")
+        ranks, id_of_rank = self._ranks(tokens)
+        return TokenMap(
+            id=str(self.document.get("id", "")),
+            digest=self.digest,
+            kind="byte_level",
+            pattern=pattern,
+            ranks=ranks,
+            id_of_rank=id_of_rank,
+            token_of_id={id: token for token, id in tokens.items()},
+            specials=specials,
+            merges=(),
+            vocab={},
+            byte_fallback_start=None,
+            warnings=self._warnings(pattern),
+        )
+
+    def _bytes_of(self, ordinary: dict[str, int]) -> dict[bytes, int]:
+        # One translation for the whole vocabulary: a line feed is no letter of the alphabet, so it can separate.
+        joined = "\n".join(ordinary)
+        if joined.count("\n") != len(ordinary) - 1:
+            raise self.refuse("a token is not written in the byte alphabet")
+        try:
+            tokens = joined.translate({**_TO_LATIN1, 0x0A: None} | {0x0A: 0x100}).split("\u0100")
+            encoded = [token.encode("latin-1") for token in tokens]
+        except UnicodeEncodeError:
+            raise self.refuse("a token is not written in the byte alphabet") from None
+        if b"" in encoded:
+            raise self.refuse("an empty token")
+        return dict(zip(encoded, ordinary.values(), strict=True))
+
+    def _ranks(self, tokens: dict[bytes, int]) -> tuple[dict[bytes, int], tuple[int, ...] | None]:
+        merges = self._merges()
+        if merges is None:
+            return tokens, None
+        joined = (self._as_bytes(left) + self._as_bytes(right) for left, right in merges)
+        order = dict.fromkeys([*(bytes([b]) for b in range(256)), *joined])
+        unknown = next((token for token in order if token not in tokens), None)
+        if unknown is not None:
+            raise self.refuse(f"a merge makes {unknown!r}, which is no token")
+        ids = tuple(tokens[token] for token in order)
+        return {token: rank for rank, token in enumerate(order)}, ids
+
+    def _as_bytes(self, token: str) -> bytes:
+        try:
+            return bytes(_TO_LATIN1[ord(char)] for char in token)
+        except KeyError:
+            raise self.refuse("a merge is not written in the byte alphabet") from None
+
+    def _warnings(self, pattern: str) -> tuple[str, ...]:
+        program = self.document.get("pre_tokenizer_program")
+        ops = program.get("ops") if isinstance(program, dict) else None
+        if not isinstance(ops, list):
+            return ()
+        numbers = [op for op in ops if isinstance(op, dict) and op.get("op") == "numbers"]
+        if any(bool(op.get("lead_space")) != (r" ?\p{N}" in pattern) for op in numbers):
+            return ('its program and its pattern cut " 1" differently; the pattern counts',)
+        return ()
+
+    def _metaspace(self, ordinary: dict[str, int], specials: dict[str, int]) -> TokenMap:
+        merges = self._merges()
+        if merges is None:
+            raise self.refuse("`merges` is missing; metaspace maps need them")
+        if "" in ordinary:
+            raise self.refuse("an empty token")
+        start, end = self.document.get("byte_fallback_start"), self.document.get("byte_fallback_end")
+        if type(start) is not int or type(end) is not int or end - start != 255:
+            raise self.refuse("`byte_fallback_start` and `byte_fallback_end` do not span 256 ids")
+        token_of_id = {id: token.replace("▁", " ").encode("utf-8", "surrogatepass") for token, id in ordinary.items()}
+        token_of_id |= {start + b: bytes([b]) for b in range(256)}
+        return TokenMap(
+            id=str(self.document.get("id", "")),
+            digest=self.digest,
+            kind="metaspace",
+            pattern="",
+            ranks={},
+            id_of_rank=None,
+            token_of_id=token_of_id,
+            specials=specials,
+            merges=merges,
+            vocab=ordinary,
+            byte_fallback_start=start,
+            warnings=(),
+        )

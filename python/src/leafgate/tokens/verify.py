@@ -1,0 +1,57 @@
+"""Judges ids against a text. In: an Encoder, a text, ids that nobody has checked. Out: a Verdict (spec 5.7).
+
+Touches nothing. The cheap questions come first, and only a refusal pays for finding out which reason it has.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from leafgate.model.errors import IdsError, TextError
+from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
+from leafgate.tokens.encoder import Encoder, classify_ids
+
+
+def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_id: object = None) -> Verdict:
+    """Whether these ids may stand for this text. `map_id` is what the payload claims, None where it claims nothing."""
+    reason = _judge(encoder, text, ids, level, map_id)
+    return ACCEPTED if reason is None else Verdict(reason)
+
+
+def _judge(encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object) -> Reason | None:
+    if map_id is not None and not (is_digest(map_id) and parse_digest(map_id) == encoder.map.digest):
+        return "foreign-map"
+    if not text:
+        return "empty-text"
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        return "bad-text"
+    if len(ids) > len(raw) + (encoder.map.kind == "metaspace"):
+        return "too-many-ids"
+    try:
+        decoded = encoder.decode_bytes(ids)
+    except IdsError:
+        return classify_ids(encoder.map, ids) or "unknown-id"
+    if decoded != raw:
+        return classify_ids(encoder.map, ids) or "text-mismatch"
+    if _may_hold_booleans(encoder, raw) and operator.countOf(map(type, ids), int) != len(ids):
+        return "not-integer"
+    if level == "canonical" and not _is_canonical(encoder, text, ids):
+        return "non-canonical"
+    return None
+
+
+def _may_hold_booleans(encoder: Encoder, raw: bytes) -> bool:
+    """True decodes like 1 and False like 0; only a text that holds one of those two tokens can hide one."""
+    tokens = encoder.map.token_of_id
+    return any(id in tokens and tokens[id] in raw for id in (0, 1))
+
+
+def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
+    try:
+        return encoder.encode(text) == list(ids)
+    except TextError:
+        return False
