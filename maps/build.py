@@ -102,9 +102,7 @@ def read_ranks(path: Path, expected_sha256: str) -> dict[bytes, int]:
     return {base64.b64decode(token): int(rank) for token, rank in lines}
 
 
-def as_map(
-    id: str, ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
-) -> dict[str, object]:
+def as_map(id: str, ranks: dict[bytes, int], pattern: str, specials: dict[str, int]) -> dict[str, object]:
     ordered = sorted(ranks.items(), key=lambda item: item[1])
     return {
         "id": id,
@@ -115,6 +113,11 @@ def as_map(
         "special_tokens": dict(sorted(specials.items(), key=lambda item: item[1])),
         "vocab": {"".join(ALPHABET[b] for b in token): rank for token, rank in ordered},
     }
+
+
+def _build(source: Source, packages: Path) -> dict[str, object]:
+    ranks = read_ranks(packages / source.rank_file, source.rank_sha256)
+    return as_map(source.id, ranks, source.pattern, source.specials)
 
 
 def toy() -> dict[str, object]:
@@ -128,6 +131,28 @@ def toy() -> dict[str, object]:
     return as_map("toy", ranks, CL100K, {"<|stop|>": 300})
 
 
+def toy_metaspace() -> dict[str, object]:
+    """The other kind of map, as small: one special token, the 256 fallback bytes, some characters, thirteen merges.
+
+    "the cat" becomes "\u2581the\u2581cat", which is [309, 312]; the bytes of a character that is no token are 1 + byte.
+    """
+    written = "_ t|h e|_t he|_ c|a t|_c at|_ _|__ __|t h|i n|a n|e r|_ a"
+    merges = written.replace("_", "\u2581").split("|")
+    characters = [*"\u2581abcdefghijklmnopqrstuvwxyz", *"THE0123456789.,'<>!?\n", "\u00e9", "\u4e2d"]
+    tokens = ["<s>", *(f"<0x{b:02X}>" for b in range(256)), *characters, *(merge.replace(" ", "") for merge in merges)]
+    return {
+        "id": "toy-metaspace",
+        "version": "2",
+        "vocab_size": len(tokens),
+        "encoder": "metaspace",
+        "byte_fallback_start": 1,
+        "byte_fallback_end": 256,
+        "special_tokens": {"<s>": 0},
+        "vocab": {token: id for id, token in enumerate(tokens)},
+        "merges": merges,
+    }
+
+
 def write(path: Path, content: object) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     raw = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
@@ -136,11 +161,9 @@ def write(path: Path, content: object) -> bytes:
 
 
 def main(packages: Path) -> None:
-    built = [
-        (s.id, as_map(s.id, read_ranks(packages / s.rank_file, s.rank_sha256), s.pattern, s.specials), s.package, s.licence)
-        for s in SOURCES
-    ]
+    built = [(source.id, _build(source, packages), source.package, source.licence) for source in SOURCES]
     built.append(("toy", toy(), "written by hand in maps/build.py", "MIT"))
+    built.append(("toy-metaspace", toy_metaspace(), "written by hand in maps/build.py", "MIT"))
     entries = []
     for id, content, source, licence in built:
         raw = write(HERE / f"{id}.json", content)

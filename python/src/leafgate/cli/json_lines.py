@@ -6,10 +6,13 @@ In: a binary stream of lines. Out: a binary stream of lines. The commands that p
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from leafgate.model.errors import IdsError, TextError
+
+_NAMES: Final[dict[type[Any], str]] = {str: "a string", list: "an array", dict: "an object", int: "an integer"}
 
 
 class BadLine(Exception):
@@ -20,33 +23,65 @@ def field(line: dict[str, Any], name: str, kind: type[Any]) -> Any:
     """A required field of one type."""
     if name not in line:
         raise BadLine(f"`{name}` is missing")
-    if not isinstance(line[name], kind):
-        raise BadLine(f"`{name}` is not {'a string' if kind is str else 'an array' if kind is list else 'an object'}")
+    if not isinstance(line[name], kind) or line[name] is True or line[name] is False:
+        raise BadLine(f"`{name}` is not {_NAMES[kind]}")
     return line[name]
+
+
+def serve_standard_streams(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    serve_lines(sys.stdin.buffer, sys.stdout.buffer, answer)
 
 
 def serve_lines(source: BinaryIO, sink: BinaryIO, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answers every line. Blank lines are passed over."""
     for raw in source:
         if raw.strip():
-            sink.write(_dump(_answer_line(raw, answer)))
+            sink.write(_answer_line(raw, answer))
             sink.flush()
 
 
-def _answer_line(raw: bytes, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def _answer_line(raw: bytes, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
     try:
-        line = json.loads(raw)
-        if not isinstance(line, dict):
-            raise BadLine("not a JSON object")
-        return answer(line)
-    except (ValueError, RecursionError) as error:
-        return {"error": "bad-line", "message": f"not JSON: {error}"}
+        return _dump(answer(_parse(raw)))
+    except RecursionError:
+        return _refusal("bad-line", "nested too deeply")
     except BadLine as error:
-        return {"error": "bad-line", "message": str(error)}
+        return _refusal("bad-line", str(error))
     except TextError as error:
-        return {"error": "bad-text", "message": str(error)}
+        return _refusal("bad-text", str(error))
     except IdsError as error:
-        return {"error": error.reason, "message": str(error)}
+        return _refusal(error.reason, str(error))
+
+
+def _refusal(error: str, message: str) -> bytes:
+    return _dump({"error": error, "message": message})
+
+
+def _parse(raw: bytes) -> dict[str, Any]:
+    try:
+        line = _loads(raw.decode())
+    except ValueError as error:  # that bytes are no UTF-8 is one too
+        raise BadLine(f"not JSON: {error}") from None
+    if not isinstance(line, dict):
+        raise BadLine("not a JSON object")
+    return line
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of thousands of digits: legal JSON, and Python's own limit; any huge one will do
+        return json.loads(text, parse_constant=_no_constant, parse_int=_bounded_int)
+
+
+def _no_constant(name: str) -> float:
+    raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
+
+
+def _bounded_int(digits: str) -> int:
+    return int(digits) if len(digits) < 40 else int(digits[:40])
 
 
 def _dump(line: dict[str, Any]) -> bytes:

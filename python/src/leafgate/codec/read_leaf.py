@@ -43,7 +43,8 @@ def _payload(found: object) -> Payload | None:
     return Payload(parse_digest(map_id), ids)
 
 
-def _content(result: Mapping[str, Any]) -> Sequence[Any]:
+def content_of(result: Mapping[str, Any]) -> Sequence[Any]:
+    """The blocks of a result; none where `content` is missing or no array."""
     content = result.get("content")
     return content if isinstance(content, Sequence) and not isinstance(content, str) else ()
 
@@ -67,18 +68,18 @@ def _find(content: Sequence[Any], index: int) -> tuple[Payload | None, Source | 
 
 def find_codec_meta(result: Mapping[str, Any], text_index: int) -> Payload | None:
     """The payload of the text block at this index of `content`, in either form."""
-    return _find(_content(result), text_index)[0]
+    return _find(content_of(result), text_index)[0]
 
 
 def has_codec_meta(result: Mapping[str, Any]) -> bool:
-    content = _content(result)
+    content = content_of(result)
     return any(_find(content, index)[0] is not None for index in range(len(content)))
 
 
 def read_codec_meta(result: Mapping[str, Any], *, expected_map_hash: str | None = None) -> list[CodecMetaEntry]:
     """One entry per text block, in order. A payload of another map than the expected one is an error."""
     expected = None if expected_map_hash is None else parse_digest(expected_map_hash)
-    content = _content(result)
+    content = content_of(result)
     entries = []
     for index, block in enumerate(content):
         if not is_text_block(block):
@@ -86,9 +87,10 @@ def read_codec_meta(result: Mapping[str, Any], *, expected_map_hash: str | None 
         payload, source = _find(content, index)
         if payload is not None and expected is not None and payload.map_id != expected:
             raise CodecMetaMapMismatchError(expected, payload.map_id, index)
-        entries.append(
-            CodecMetaEntry(index, block["text"], payload and payload.ids, payload and payload.map_id, source)
-        )
+        if payload is None:
+            entries.append(CodecMetaEntry(index, block["text"], None, None, None))
+        else:
+            entries.append(CodecMetaEntry(index, block["text"], payload.ids, payload.map_id, source))
     return entries
 
 
@@ -108,7 +110,7 @@ def without_payload(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def strip_codec_meta(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """The result without payloads and siblings; the very same object when there was nothing to remove."""
-    content = _content(result)
+    content = content_of(result)
     stripped = [without_payload(b) if is_text_block(b) else b for b in content if not is_legacy_block(b)]
     if len(stripped) == len(content) and all(new is old for new, old in zip(stripped, content, strict=True)):
         return result

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from leafgate.codec.read_leaf import is_legacy_block, is_text_block, read_codec_meta_from_block, without_payload
+from leafgate.codec.read_leaf import (
+    content_of,
+    is_legacy_block,
+    is_text_block,
+    read_codec_meta_from_block,
+    without_payload,
+)
 from leafgate.model.errors import TextError
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.tokens.encoder import Encoder
@@ -36,9 +42,12 @@ def with_payload(block: Mapping[str, Any], payload: Mapping[str, Any] | None) ->
 
 def wrap_tool_call(result: Mapping[str, Any], meta: Encoder, *, min_text_length: int = 1) -> dict[str, Any]:
     """The result with a leaf on every text block that can carry one."""
+    content = content_of(result)
+    if not content:
+        return dict(result)
     wrapped: list[Any] = []
     behind_text = False
-    for block in result.get("content") or ():
+    for block in content:
         if is_legacy_block(block) and behind_text:
             continue
         behind_text = is_text_block(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,3 +42,7 @@ class ChoiceCard:
             "side_effects": self.side_effects,
             "safety": self.safety,
         }
+
+    def __bytes__(self) -> bytes:
+        """The JSON form as canonical bytes: equal cards have equal bytes, in every process."""
+        return json.dumps(self.as_json(), sort_keys=True, separators=(",", ":")).encode()

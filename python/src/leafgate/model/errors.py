@@ -1,18 +1,19 @@
 """Every error leafgate raises. In: nothing. Out: exception types. May touch: nothing.
 
-    LeafgateError
-    ├── CatalogError               a malformed or colliding tool id, a card that cannot fit
-    ├── RouteError                 a routing call that cannot be answered
-    ├── ConfigError                the operator's file or flags
-    ├── TextError                  a text that has no tokenization
-    ├── IdsError                   ids that cannot be decoded (reason: one of spec 5.7)
-    ├── CodecMetaMapMismatchError  a leaf of another map than the caller asked for
-    ├── MapError
-    │   ├── MapDigestError         a digest of the wrong shape; nothing was read
-    │   ├── MapHashMismatchError   the bytes are not the ones that were named
-    │   ├── MapInvalidError        the right bytes, but no usable map
-    │   └── MapUnreachableError    not found, too large or too slow
-    └── GatewayError               an answer to the client; one closed list of codes (spec 7)
+LeafgateError
+├── CatalogError               a malformed or colliding tool id, a card that cannot fit
+├── RouteError                 a routing call that cannot be answered
+├── ConfigError                the operator's file or flags
+├── TextError                  a text that has no tokenization
+├── IdsError                   ids that cannot be decoded (reason: one of spec 5.7)
+├── CodecMetaMapMismatchError  a leaf of another map than the caller asked for
+├── MapError
+│   ├── MapDigestError         a digest of the wrong shape; nothing was read
+│   ├── MapHashMismatchError   the bytes are not the ones that were named
+│   ├── MapInvalidError        the right bytes, but no usable map
+│   └── MapUnreachableError    not found, too large or too slow
+├── UpstreamFailure            a server failed; what it said is for the operator's log only
+└── GatewayError               an answer to the client; one closed list of codes (spec 7)
 """
 
 from __future__ import annotations
@@ -119,6 +120,15 @@ class MapInvalidError(MapError):
 
 class MapUnreachableError(MapError):
     """The map cannot be read: absent, too large or too slow."""
+
+
+class UpstreamFailure(LeafgateError):
+    """A server did not answer as it should. `detail` may hold secrets: it goes to the log, never to the model."""
+
+    def __init__(self, code: ErrorCode, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
 
 
 @dataclass(frozen=True)

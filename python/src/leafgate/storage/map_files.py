@@ -83,11 +83,12 @@ class MapFiles:
 
 
 def _load(entry: MapEntry) -> Encoder:
-    raw = _read(entry.path, MAX_MAP_BYTES)
+    raw = read_bounded(entry.path, MAX_MAP_BYTES)
     return make_encoder(read_map(raw, where=str(entry.path), expected_digest=entry.digest))
 
 
-def _read(path: Path, limit: int) -> bytes:
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A file's bytes. MapUnreachableError where it cannot be read, or is larger than the limit."""
     try:
         with path.open("rb") as file:
             raw = file.read(limit + 1)
@@ -109,7 +110,7 @@ def _list_folder(folder: Path) -> list[MapEntry]:
 
 def _read_index(index: Path) -> list[dict[str, Any]]:
     try:
-        listed = json.loads(_read(index, 1024 * 1024))["maps"]
+        listed = json.loads(read_bounded(index, 1024 * 1024))["maps"]
     except (ValueError, KeyError, TypeError):
         raise MapInvalidError(f"{index}: not an index of maps") from None
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):

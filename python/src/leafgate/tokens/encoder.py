@@ -6,6 +6,7 @@ panic of its Rust side is no Exception, and a long run of white space overflows 
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -78,9 +79,11 @@ def _ids_error(token_map: TokenMap, ids: Sequence[object]) -> IdsError:
 
 def _join_tokens(token_map: TokenMap, ids: Sequence[int]) -> bytes:
     tokens = token_map.token_of_id
+    if operator.countOf(map(type, ids), int) != len(ids):  # 5.0 and True are found under 5 and 1 in a dict
+        raise _ids_error(token_map, ids)
     try:
         return b"".join([tokens[id] for id in ids])
-    except (KeyError, TypeError):
+    except KeyError:
         raise _ids_error(token_map, ids) from None
 
 
@@ -182,6 +185,8 @@ class MetaspaceEncoder:
         _utf8(text)
         if not text:
             return []
+        if "▁" in text:  # it would come back as a space: ids that do not decode to their text are no tokenization of it
+            raise TextError("the text holds U+2581, which a metaspace map writes for a space")
         found: list[int] = self._tokenizer.encode("▁" + text.replace(" ", "▁"), add_special_tokens=False).ids
         return found
 

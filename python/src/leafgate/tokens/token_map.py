@@ -27,6 +27,10 @@ def _byte_alphabet() -> str:
 
 BYTE_ALPHABET: Final = _byte_alphabet()
 _TO_LATIN1: Final = {ord(char): byte for byte, char in enumerate(BYTE_ALPHABET)}
+# For a whole vocabulary at once. A Latin-1 character that is no letter of the alphabet must not pass for a byte, so it
+# goes where encoding fails; the line feed is no letter either, and so can separate tokens.
+_SEPARATOR: Final = "\u0100"
+_STRICTLY_TO_LATIN1: Final = {**dict.fromkeys(range(256), 0xFFFD), **_TO_LATIN1, 0x0A: ord(_SEPARATOR)}
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,16 @@ def read_map(raw: bytes, *, where: str, expected_digest: str | None = None) -> T
     if expected_digest is not None and parse_digest(expected_digest) != digest:
         raise MapHashMismatchError(where, parse_digest(expected_digest), digest)
     try:
-        document = json.loads(raw)
+        document = json.loads(raw.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise MapInvalidError(f"{where}: not JSON ({error})") from None
     if not isinstance(document, dict):
         raise MapInvalidError(f"{where}: not a JSON object")
     return _Reading(document, where, digest).token_map()
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
 
 
 class _Reading:
@@ -152,12 +160,11 @@ class _Reading:
         )
 
     def _bytes_of(self, ordinary: dict[str, int]) -> dict[bytes, int]:
-        # One translation for the whole vocabulary: a line feed is no letter of the alphabet, so it can separate.
         joined = "\n".join(ordinary)
         if joined.count("\n") != len(ordinary) - 1:
             raise self.refuse("a token is not written in the byte alphabet")
         try:
-            tokens = joined.translate({**_TO_LATIN1, 0x0A: None} | {0x0A: 0x100}).split("\u0100")
+            tokens = joined.translate(_STRICTLY_TO_LATIN1).split(_SEPARATOR)
             encoded = [token.encode("latin-1") for token in tokens]
         except UnicodeEncodeError:
             raise self.refuse("a token is not written in the byte alphabet") from None
@@ -202,6 +209,8 @@ class _Reading:
         start, end = self.document.get("byte_fallback_start"), self.document.get("byte_fallback_end")
         if type(start) is not int or type(end) is not int or end - start != 255:
             raise self.refuse("`byte_fallback_start` and `byte_fallback_end` do not span 256 ids")
+        if any(start <= id <= end and token != f"<0x{id - start:02X}>" for token, id in ordinary.items()):
+            raise self.refuse("a token and a fallback byte share an id")
         token_of_id = {id: token.replace("▁", " ").encode("utf-8", "surrogatepass") for token, id in ordinary.items()}
         token_of_id |= {start + b: bytes([b]) for b in range(256)}
         return TokenMap(

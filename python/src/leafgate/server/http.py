@@ -1,0 +1,109 @@
+"""The HTTP side: the MCP endpoint, /health and /status, on one loopback socket. In: a bound socket. Out: until stopped.
+
+Touches the network and the process's signals. Host and Origin are checked on every route, against DNS rebinding.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import anyio
+import uvicorn
+from mcp.server import Server
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from leafgate.model.errors import ConfigError
+
+MCP_PATH: Final = "/mcp"
+DRAIN_SECONDS: Final = 3
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket, or a ConfigError that says what to do."""
+    if host not in LOOPBACK:
+        raise ConfigError(f"{host} is not a loopback address, and this gateway has no authentication yet")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from None
+    return listener
+
+
+async def serve_http(
+    server: Server[Any],
+    listener: socket.socket,
+    status: Callable[[], Mapping[str, Any]],
+    ready: Callable[[], Awaitable[None]],
+) -> None:
+    """Serves until SIGINT or SIGTERM; `ready` runs once requests are being answered."""
+    host = listener.getsockname()[0]
+    security = TransportSecuritySettings(
+        allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
+        allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
+    )
+    guard = TransportSecurityMiddleware(security)
+
+    async def tell_status(request: Request) -> Response:
+        refused = await guard.validate_request(request)
+        return refused or JSONResponse(dict(status()))
+
+    async def tell_health(request: Request) -> Response:
+        refused = await guard.validate_request(request)
+        return refused or JSONResponse({"status": "ok"})
+
+    app = server.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        host=host,
+        transport_security=security,
+        custom_starlette_routes=[Route("/status", tell_status), Route("/health", tell_health)],
+    )
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=DRAIN_SECONDS
+    )
+    web = _WebServer(config)
+
+    async def tell_ready() -> None:
+        await web.up.wait()
+        await ready()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(_stop_on_signal, web)
+        group.start_soon(tell_ready)
+        await web.serve(sockets=[listener])
+        group.cancel_scope.cancel()
+
+
+class _WebServer(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again when it ends, and cut the children's shutdown short."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = anyio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _stop_on_signal(web: uvicorn.Server) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            web.force_exit = web.should_exit  # a second signal does not wait for open requests
+            web.should_exit = True

@@ -1,0 +1,53 @@
+"""Says what an exception from a live upstream means. In: any exception. Out: an UpstreamFailure with one of our codes.
+
+Touches nothing. The exception's text is kept as detail for the log; nothing of it reaches the model.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+import httpx2
+from mcp import MCPError
+from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+from leafgate.model.errors import ErrorCode, UpstreamFailure
+
+_BY_RPC_CODE: Final[dict[int, ErrorCode]] = {
+    REQUEST_TIMEOUT: "UPSTREAM_TIMEOUT",
+    CONNECTION_CLOSED: "UPSTREAM_UNAVAILABLE",
+}
+_BY_STATUS: Final[dict[int, ErrorCode]] = {
+    401: "AUTH_FAILED",
+    403: "PERMISSION_DENIED",
+    408: "UPSTREAM_TIMEOUT",
+    429: "RATE_LIMITED",
+    502: "UPSTREAM_UNAVAILABLE",
+    503: "UPSTREAM_UNAVAILABLE",
+    504: "UPSTREAM_TIMEOUT",
+}
+
+
+def classify(error: BaseException) -> UpstreamFailure:
+    """The failure that this exception stands for."""
+    return UpstreamFailure(_code(error), f"{type(error).__name__}: {error}")
+
+
+_BY_TYPE: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...]] = (
+    ((TimeoutError, httpx2.TimeoutException), "UPSTREAM_TIMEOUT"),
+    ((OSError, httpx2.TransportError, anyio.ClosedResourceError, anyio.BrokenResourceError), "UPSTREAM_UNAVAILABLE"),
+)
+
+
+def _code(error: BaseException) -> ErrorCode:
+    if isinstance(error, BaseExceptionGroup):
+        codes = [_code(inner) for inner in error.exceptions]
+        return next((code for code in codes if code != "UPSTREAM_ERROR"), "UPSTREAM_ERROR")
+    if isinstance(error, UpstreamFailure):
+        return error.code
+    if isinstance(error, MCPError):
+        return _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")
+    if isinstance(error, httpx2.HTTPStatusError):
+        return _BY_STATUS.get(error.response.status_code, "UPSTREAM_ERROR")
+    return next((code for types, code in _BY_TYPE if isinstance(error, types)), "UPSTREAM_ERROR")
