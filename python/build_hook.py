@@ -1,11 +1,16 @@
-"""Puts the one map that exact card budgets need into the wheel, from the repository's maps/ or from the sdist's copy."""
+"""Puts the one map that exact card budgets need into the wheel, with an index of its own.
 
+The map comes from the repository's maps/, or from the copy that the sdist carries.
+"""
+
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MAP = "maps/openai/cl100k_base.json"
+BUNDLED = "openai/cl100k_base"
 
 
 class BundledMap(BuildHookInterface):
@@ -13,5 +18,11 @@ class BundledMap(BuildHookInterface):
         if version == "editable":
             return
         here = Path(self.root)
-        source = next(p for p in (here / MAP, here.parent / MAP) if p.is_file())
-        build_data["force_include"][str(source)] = f"leafgate/{MAP}"
+        maps = next(folder for folder in (here / "maps", here.parent / "maps") if folder.is_dir())
+        listed = json.loads((maps / "index.json").read_text())["maps"]
+        entries = [entry for entry in listed if entry["id"] == BUNDLED]
+        index = Path(tempfile.mkdtemp()) / "index.json"
+        index.write_text(json.dumps({"maps": entries}, indent=2) + "\n")
+        build_data["force_include"][str(index)] = "leafgate/maps/index.json"
+        for entry in entries:
+            build_data["force_include"][str(maps / entry["file"])] = f"leafgate/maps/{entry['file']}"

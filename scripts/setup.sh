@@ -18,7 +18,7 @@ find_python() {
     exit 1
 }
 
-if ! command -v node >/dev/null || ! node -e 'process.exit(+process.versions.node.split(".")[0] < 20)'; then
+if ! command -v node >/dev/null || ! node -e 'process.exit(Number.parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "leafgate needs Node 20 or newer, and none was found." >&2
     exit 1
 fi
@@ -43,7 +43,8 @@ fi
 wanted=$(cat typescript/package.json typescript/package-lock.json | cksum)
 if [ ! -d typescript/node_modules ] || ! fits .tools/node.stamp "$wanted"; then
     echo "setup: npm packages" >&2
-    (cd typescript && npm ci --silent --no-audit --no-fund)
+    # Not `npm ci`: it refuses a lock without every platform's optional binaries, and not every registry carries them.
+    (cd typescript && npm install --silent --no-save --no-audit --no-fund)
     echo "$wanted" >.tools/node.stamp
 fi
 

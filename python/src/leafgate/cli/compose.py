@@ -14,6 +14,7 @@ from typing import Any
 from mcp.server import Server
 
 from leafgate.cli.config import Config
+from leafgate.firewall.redact import redact_text
 from leafgate.firewall.sanitize import sanitize_text
 from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
 from leafgate.server.mcp_server import MapOffer, make_mcp_server
@@ -36,7 +37,8 @@ class Gateway:
 
     def mcp_server(self) -> Server[Any]:
         """The gateway as an MCP server, for any transport."""
-        return make_mcp_server(self.runtime, self.offer, self.status)
+        names = [member.spec.name for member in self.fleet.members()]
+        return make_mcp_server(self.runtime, names, self.offer, self.status)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -60,6 +62,11 @@ class Gateway:
         }
 
 
+def _clean(text: str) -> str:
+    """Everything foreign goes through both: first what could act on a model, then what must not leave."""
+    return redact_text(sanitize_text(text).text).text
+
+
 def compose(config: Config) -> Gateway:
     """Puts the parts together. Maps that are needed for sure are loaded here, so that a broken one ends the start."""
     maps = MapFiles()
@@ -73,11 +80,12 @@ def compose(config: Config) -> Gateway:
             upstream=fleet,
             artifacts=MemoryArtifactStore(),
             recorder=metrics,
-            clean=lambda text: sanitize_text(text).text,
+            clean=_clean,
             count=lambda text: len(cards.encode(text)),
             encoder_of=maps.load,
             budget=config.budget,
             level=config.check,
+            cache_stable=config.cache_stable,
         )
     )
 

@@ -25,7 +25,7 @@ Transport = Literal["stdio", "http"]
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8808
 
-_KEYS: Final = ("mcpServers", "servers", "transport", "host", "port", "map", "budget", "check")
+_KEYS: Final = ("mcpServers", "servers", "transport", "host", "port", "map", "budget", "check", "cache_stable")
 _SERVER_KEYS: Final = (
     "command",
     "args",
@@ -53,6 +53,7 @@ class Config:
     map: str | None = None
     budget: int = DEFAULT_BUDGET
     check: Literal["canonical", "decode"] = "canonical"
+    cache_stable: bool = False
     notices: tuple[str, ...] = field(default=())
 
 
@@ -93,6 +94,7 @@ class _Reading:
             map=self._scalar("map", str, None),
             budget=self._number("budget", DEFAULT_BUDGET, 100, 1_000_000),
             check=self._choice("check", ("canonical", "decode"), "canonical"),
+            cache_stable=self._scalar("cache_stable", bool, False),
             notices=tuple(self.notices),
         )
 

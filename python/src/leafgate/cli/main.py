@@ -17,6 +17,7 @@ from leafgate.version import __version__
 # name -> (module whose `command` it is, one line for `leafgate --help`)
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("leafgate.cli.serve", "Run the gateway on stdio or HTTP."),
+    "demo": ("leafgate.cli.demo", "Walk the whole path in the terminal, through real processes."),
     "status": ("leafgate.cli.status", "Ask a running gateway how it is."),
     "route": ("leafgate.cli.route", "Rank the tools of a catalog for a query."),
     "eval": ("leafgate.cli.evaluate", "Measure routing on a file of queries with known answers."),

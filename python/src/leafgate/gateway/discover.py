@@ -6,44 +6,64 @@ Touches nothing: ranking and cards are pure rooms, and the counter of tokens is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from leafgate.browse.cards import make_choice_cards, render_page
+from leafgate.browse.navigate import list_path
+from leafgate.browse.rank import Signal
 from leafgate.gateway.snapshot import Snapshot
+from leafgate.model.card import ChoiceCard
 from leafgate.model.errors import GatewayError
 
 DEFAULT_TOP_K: Final = 10
 MAX_TOP_K: Final = 50
+NEAREST: Final = 3
 
-NO_MATCH: Final = "No tool fits this query well; the nearest ones:"
-AMBIGUOUS: Final = "Several tools fit about equally well:"
+NOTES: Final[dict[Signal, str]] = {
+    "ok": "",
+    "ambiguous": "Several tools fit about equally well:",
+    "no_match": "No tool fits this query. The nearest:",
+}
+NOTHING: Final = "No tool fits this query. The path / lists what there is."
 
 
-def browse(snapshot: Snapshot, query: object, path: object, top_k: object, count: Callable[[str], int]) -> str:
-    """A page of cards, best first."""
+@dataclass(frozen=True)
+class Page:
+    """What a browse found, before it is written down."""
+
+    cards: Sequence[ChoiceCard]
+    signal: Signal = "ok"
+    confidence: float | None = None
+
+    def text(self) -> str:
+        """What the model reads."""
+        return render_page(self.cards, note=NOTES[self.signal]) if self.cards else NOTHING
+
+    def as_json(self) -> dict[str, Any]:
+        """What programs read: scores too."""
+        cards = [card.as_json() for card in self.cards]
+        return {"signal": self.signal, "confidence": self.confidence, "cards": cards}
+
+
+def browse(snapshot: Snapshot, query: object, path: object, top_k: object, count: Callable[[str], int]) -> Page:
+    """A page of cards: for a query the best first, for a path what is there."""
     if (query is None) == (path is None):
         raise GatewayError("ARGS_INVALID", "give exactly one of query and path")
     if type(top_k) is not int or not 1 <= top_k <= MAX_TOP_K:
         raise GatewayError("ARGS_INVALID", f"top_k is a whole number from 1 to {MAX_TOP_K}")
     if path is not None:
-        return _browse_path(snapshot, path, count)
+        if not isinstance(path, str):
+            raise GatewayError("ARGS_INVALID", "path is a text")
+        return Page(list_path(snapshot.tree, path, count=count))
     if not isinstance(query, str) or not query.strip():
         raise GatewayError("ARGS_INVALID", "query is a text that is not empty")
     found = snapshot.router.route(query, top_k=top_k)
-    cards = make_choice_cards(
-        [candidate.item for candidate in found.candidates],
-        scores={candidate.item.id: candidate.score for candidate in found.candidates},
-        count=count,
-    )
-    if not cards:
-        return "No tool matches. Browse the path / for what there is."
-    note = {"no_match": NO_MATCH, "ambiguous": AMBIGUOUS}.get(found.signal, "")
-    return render_page(cards, note=note)
-
-
-def _browse_path(snapshot: Snapshot, path: object, count: Callable[[str], int]) -> str:
-    raise GatewayError("PATH_INVALID", "paths are not served yet", path=str(path)[:240])
+    kept = found.candidates[:NEAREST] if found.signal == "no_match" else found.candidates
+    scores = {candidate.item.id: candidate.score for candidate in kept}
+    cards = make_choice_cards([candidate.item for candidate in kept], scores=scores, count=count)
+    return Page(cards, found.signal, found.confidence)
 
 
 def hydrate(snapshot: Snapshot, tool_id: object) -> str:

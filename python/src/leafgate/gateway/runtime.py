@@ -11,12 +11,13 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result
 from leafgate.gateway.execute import execute
+from leafgate.gateway.session import BrowseMemory
 from leafgate.gateway.snapshot import Snapshot, build_snapshot
 from leafgate.gateway.view import view
 from leafgate.model.call import Asking
@@ -27,6 +28,8 @@ from leafgate.ports import ArtifactStore, Recorder, ToolListing, Upstream
 from leafgate.tokens.encoder import Encoder
 
 log = logging.getLogger("leafgate.gateway")
+
+BROWSE_META_KEY: Final = "leafgate/browse"
 
 _UPSTREAM_MESSAGES: Mapping[str, str] = {
     "UPSTREAM_TIMEOUT": "the server did not answer in time",
@@ -49,6 +52,7 @@ class GatewayParts:
     encoder_of: Callable[[str], Encoder]
     budget: int = DEFAULT_BUDGET
     level: Level = "canonical"
+    cache_stable: bool = False
 
 
 class ProxyRuntime:
@@ -65,6 +69,7 @@ class ProxyRuntime:
             level=parts.level,
             encoder_of=parts.encoder_of,
         )
+        self._seen = BrowseMemory() if parts.cache_stable else None
         self._snapshot = build_snapshot((), parts.clean)
 
     @property
@@ -78,6 +83,8 @@ class ProxyRuntime:
     def register_listings(self, listings: Iterable[ToolListing]) -> Snapshot:
         """Builds the new snapshot in one synchronous step, so that no request sees half of it."""
         self._snapshot = build_snapshot(listings, self._parts.clean)
+        if self._seen is not None:
+            self._seen.forget_all()
         return self._snapshot
 
     async def browse(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
@@ -85,14 +92,21 @@ class ProxyRuntime:
             await self._parts.upstream.settled()
             top_k = args.get("top_k", discover.DEFAULT_TOP_K)
             page = discover.browse(self._snapshot, args.get("query"), args.get("path"), top_k, self._parts.count)
-            return await deliver_own(self._door, asking, page)
+            if self._seen is not None:
+                cards, state = self._seen.of(asking.owner).page(page.cards)
+                self._seen.keep(asking.owner, state)
+                page = replace(page, cards=cards)
+            return await deliver_own(self._door, asking, page.text(), meta={BROWSE_META_KEY: page.as_json()})
 
         return await self._answer("tool_browse", asking, work)
 
     async def hydrate(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
             await self._parts.upstream.settled()
-            return await deliver_own(self._door, asking, discover.hydrate(self._snapshot, args.get("tool_id")))
+            text = discover.hydrate(self._snapshot, args.get("tool_id"))
+            if self._seen is not None:
+                self._seen.keep(asking.owner, self._seen.of(asking.owner).hydrated(str(args.get("tool_id"))))
+            return await deliver_own(self._door, asking, text)
 
         return await self._answer("tool_hydrate", asking, work)
 

@@ -15,6 +15,7 @@ from leafgate.admission.validate import compile_schema
 from leafgate.browse.rank import Router
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeFlag, intake
+from leafgate.catalog.tree import Tree, build_tree
 from leafgate.model.errors import GatewayError
 from leafgate.model.tool import SelectableItem
 from leafgate.ports import ToolListing
@@ -22,10 +23,11 @@ from leafgate.ports import ToolListing
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The catalog, the index over it, and a validator per tool, made when it is first needed."""
+    """The catalog, the index and the tree over it, and a validator per tool, made when it is first needed."""
 
     catalog: Catalog
     router: Router
+    tree: Tree
     flags: tuple[IntakeFlag, ...]
     servers: tuple[str, ...]
     _validators: dict[str, jsonschema_rs.Validator] = field(default_factory=dict, repr=False)
@@ -62,7 +64,7 @@ def build_snapshot(listings: Iterable[ToolListing], clean: Callable[[str], str])
             else:
                 items[item.id] = item
     catalog = Catalog(items.values())
-    return Snapshot(catalog, Router(catalog), tuple(flags), tuple(by_server))
+    return Snapshot(catalog, Router(catalog), build_tree(catalog.all()), tuple(flags), tuple(by_server))
 
 
 def _collision(item: SelectableItem) -> IntakeFlag:

@@ -6,7 +6,7 @@ Nothing raises across this border: the runtime answers every call, and a wish fo
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,7 +47,9 @@ class MapOffer:
     prepare: Callable[[str], object]
 
 
-def make_mcp_server(runtime: ProxyRuntime, offer: MapOffer, status: Callable[[], Mapping[str, Any]]) -> Server[Any]:
+def make_mcp_server(
+    runtime: ProxyRuntime, servers: Sequence[str], offer: MapOffer, status: Callable[[], Mapping[str, Any]]
+) -> Server[Any]:
     """An MCP server with the meta-tools. Speaks both eras of the protocol."""
     operations: dict[str, Callable[[Mapping[str, Any], Asking], Awaitable[dict[str, Any]]]] = {
         "tool_browse": runtime.browse,
@@ -57,7 +59,7 @@ def make_mcp_server(runtime: ProxyRuntime, offer: MapOffer, status: Callable[[],
     }
 
     async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[Tool.model_validate(tool) for tool in meta_tools(runtime.snapshot)])
+        return ListToolsResult(tools=[Tool.model_validate(tool) for tool in meta_tools(runtime.snapshot, servers)])
 
     async def call_tool(ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         operation = operations.get(params.name)

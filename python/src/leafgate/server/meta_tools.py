@@ -27,12 +27,12 @@ _SELECTOR: Final = {
 }
 
 
-def meta_tools(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The definitions for tools/list, in their order."""
+def meta_tools(snapshot: Snapshot, servers: Sequence[str]) -> list[dict[str, Any]]:
+    """The definitions for tools/list, in their order. `servers` are known before they have come up."""
     return [
         {
             "name": "tool_browse",
-            "description": f"Find tools. {_holdings(snapshot)} Search by what you want to do (query), "
+            "description": f"Find tools. {_holdings(snapshot, servers)} Search by what you want to do (query), "
             "or list a path such as / or /server. Answers with tool ids.",
             "inputSchema": {
                 "type": "object",
@@ -79,10 +79,8 @@ def meta_tools(snapshot: Snapshot) -> list[dict[str, Any]]:
     ]
 
 
-def _holdings(snapshot: Snapshot) -> str:
-    namespaces: Sequence[str] = sorted(snapshot.catalog.by_namespace())
-    if not namespaces:
-        return "The servers behind this gateway are still starting."
-    shown = ", ".join(namespaces[:NAMED_SERVERS])
-    more = len(namespaces) - NAMED_SERVERS
-    return f"There are {len(snapshot.catalog)} tools of: {shown}{f' and {more} more' if more > 0 else ''}."
+def _holdings(snapshot: Snapshot, servers: Sequence[str]) -> str:
+    shown = ", ".join(servers[:NAMED_SERVERS])
+    more = len(servers) - NAMED_SERVERS
+    known = f"{len(snapshot.catalog)} tools" if len(snapshot.catalog) else "Tools"
+    return f"{known} of the servers {shown}{f' and {more} more' if more > 0 else ''}."

@@ -34,25 +34,31 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(?=/|[^\\])")
 
 def load_encoder(
     map_url: str,
-    map_hash: str,
+    map_hash: str | None = None,
     *,
     cache_dir: Path | None = None,
     timeout: float = 10,
     max_bytes: int = MAX_MAP_BYTES,
     client: httpx2.Client | None = None,
 ) -> Encoder:
-    """The encoder of the map with this digest.
+    """The encoder of the map with this digest; only a map that an index lists may do without giving one.
 
     `map_url` is an https or file URL, a path, or the id of a map that is at hand. `timeout` bounds the whole fetch, in
     seconds. Verified maps are kept in memory; fetched ones in `cache_dir` too (default: the user's cache folder).
     """
-    digest = parse_digest(map_hash)
     scheme = _SCHEME.match(map_url)
-    if scheme is None or scheme.group(1).lower() == "file":
+    local = scheme is None or scheme.group(1).lower() == "file"
+    digest = parse_digest(map_hash) if map_hash is not None or not local else _known_digest(map_url)
+    if local:
         return _LOADED.get(digest, lambda: _load_local(map_url, digest, max_bytes))
     fetch = _Fetch(map_url, max_bytes, timeout, client)
     cache = _DiskCache(_default_cache_dir() if cache_dir is None else cache_dir, digest)
     return _LOADED.get(digest, lambda: _load_remote(fetch, cache, digest, max_bytes))
+
+
+def _known_digest(map_url: str) -> str:
+    """What the index of the maps at hand says. A file that no index lists has no known digest."""
+    return parse_digest(MapFiles().find(map_url).digest)
 
 
 def _load_local(map_url: str, digest: str, max_bytes: int) -> Encoder:

@@ -101,11 +101,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
 def _list_folder(folder: Path) -> list[MapEntry]:
     index = folder / "index.json"
-    if index.is_file():
-        return [_entry(folder, listed) for listed in _read_index(index)]
-    # The wheel carries single maps without an index.
-    files = sorted(folder.glob("*/*.json")) if folder.is_dir() else []
-    return [MapEntry(f"{f.parent.name}/{f.stem}", None, f, f.stat().st_size, "bundled", "") for f in files]
+    return [_entry(folder, listed) for listed in _read_index(index)] if index.is_file() else []
 
 
 def _read_index(index: Path) -> list[dict[str, Any]]:

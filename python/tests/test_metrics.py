@@ -1,0 +1,50 @@
+import logging
+
+import pytest
+
+from leafgate.model.call import Origin
+from leafgate.telemetry.metrics import Metrics
+
+TIME, NOTES = Origin("time", "now"), Origin("notes", "search")
+A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+def test_counts_under_the_names_that_operators_know() -> None:
+    metrics = Metrics(lambda: "today")
+    metrics.leaf(TIME, A, "leaf", 10, None)
+    metrics.leaf(TIME, A, "leaf", 5, None)
+    metrics.leaf(NOTES, A, "shim", 7, None)
+    metrics.leaf(NOTES, B, "rejected", 0, "text-mismatch")
+    metrics.leaf(NOTES, B, "shim", 3, None)
+    found = metrics.shim_metrics()
+    assert (found["leafBypasses"], found["tokenizeCalls"], found["detokenizeCalls"]) == (2, 2, 0)
+    assert found["rejectedLeaves"] == {"text-mismatch": 1}
+    assert found["byVocab"][A] == {"tokenizeCalls": 1, "leafBypasses": 2, "rejectedLeaves": 0}
+    assert found["byVocab"][B] == {"tokenizeCalls": 1, "leafBypasses": 0, "rejectedLeaves": 1}
+    assert found["since"] == "today"
+    by_tool = {(row["server"], row["map_id"]): row["tokens"] for row in metrics.as_json()["leaves"]}
+    assert by_tool["time", A] == {"leaf": 15}
+
+
+def test_what_the_gateway_writes_itself_is_no_shim() -> None:
+    metrics = Metrics(lambda: "today")
+    metrics.own_text(A, 100)
+    assert metrics.shim_metrics()["tokenizeCalls"] == 0
+    assert metrics.as_json()["own"] == {"texts": 1, "tokens": 100}
+
+
+def test_each_kind_is_logged_once_per_map(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "leafgate.codec")
+    metrics = Metrics(lambda: "today")
+    for _ in range(3):
+        metrics.leaf(TIME, A, "leaf", 1, None)
+        metrics.leaf(NOTES, A, "shim", 1, None)
+        metrics.leaf(NOTES, A, "rejected", 0, "special-id")
+    metrics.leaf(NOTES, A, "rejected", 0, "unknown-id")
+    told = [(record.levelname, record.getMessage()[:13]) for record in caplog.records]
+    assert told == [
+        ("INFO", "[Codec][leaf]"),
+        ("WARNING", "[Codec][shim]"),
+        ("WARNING", "[Codec][leaf]"),
+        ("WARNING", "[Codec][leaf]"),
+    ]
