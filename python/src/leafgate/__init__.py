@@ -1,1 +1,86 @@
-"""leafgate: an MCP gateway that keeps a model's context small, clean and already tokenized."""
+"""leafgate: an MCP gateway that keeps a model's context small, clean and already tokenized.
+
+The public names. They are loaded when they are first used, because the MCP SDK behind some of them takes a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from leafgate.version import __version__
+
+if TYPE_CHECKING:
+    from leafgate.browse.cards import make_choice_cards as make_choice_cards
+    from leafgate.browse.rank import Router as Router
+    from leafgate.browse.rank import RouteResult as RouteResult
+    from leafgate.browse.selection import selection_schema as selection_schema
+    from leafgate.browse.selection import validate_selection as validate_selection
+    from leafgate.catalog.catalog import Catalog as Catalog
+    from leafgate.catalog.intake import mcp_tool_to_selectable as mcp_tool_to_selectable
+    from leafgate.catalog.snapshot_file import load_catalog_file as load_catalog_file
+    from leafgate.codec.read_leaf import find_codec_meta as find_codec_meta
+    from leafgate.codec.read_leaf import has_codec_meta as has_codec_meta
+    from leafgate.codec.read_leaf import read_codec_meta as read_codec_meta
+    from leafgate.codec.read_leaf import strip_codec_meta as strip_codec_meta
+    from leafgate.codec.read_leaf import take_ids as take_ids
+    from leafgate.codec.verify_leaf import verify_codec_meta as verify_codec_meta
+    from leafgate.codec.write_leaf import build_meta_block as build_meta_block
+    from leafgate.codec.write_leaf import wrap_tool_call as wrap_tool_call
+    from leafgate.model.card import ChoiceCard as ChoiceCard
+    from leafgate.model.envelope import ResultEnvelope as ResultEnvelope
+    from leafgate.model.errors import CatalogError as CatalogError
+    from leafgate.model.errors import CodecMetaMapMismatchError as CodecMetaMapMismatchError
+    from leafgate.model.errors import GatewayError as GatewayError
+    from leafgate.model.errors import RouteError as RouteError
+    from leafgate.model.leaf import CODEC_META_KEY as CODEC_META_KEY
+    from leafgate.model.tool import SelectableItem as SelectableItem
+    from leafgate.model.tool_id import format_tool_id as format_tool_id
+    from leafgate.model.tool_id import infer_namespace as infer_namespace
+    from leafgate.model.tool_id import parse_tool_id as parse_tool_id
+    from leafgate.storage.map_fetch import load_encoder as load_encoder
+    from leafgate.upstream.stub import StubUpstream as StubUpstream
+
+_HOME = {
+    "CODEC_META_KEY": "model.leaf",
+    "Catalog": "catalog.catalog",
+    "CatalogError": "model.errors",
+    "ChoiceCard": "model.card",
+    "CodecMetaMapMismatchError": "model.errors",
+    "GatewayError": "model.errors",
+    "ResultEnvelope": "model.envelope",
+    "RouteError": "model.errors",
+    "RouteResult": "browse.rank",
+    "Router": "browse.rank",
+    "SelectableItem": "model.tool",
+    "StubUpstream": "upstream.stub",
+    "build_meta_block": "codec.write_leaf",
+    "find_codec_meta": "codec.read_leaf",
+    "format_tool_id": "model.tool_id",
+    "has_codec_meta": "codec.read_leaf",
+    "infer_namespace": "model.tool_id",
+    "load_catalog_file": "catalog.snapshot_file",
+    "load_encoder": "storage.map_fetch",
+    "make_choice_cards": "browse.cards",
+    "mcp_tool_to_selectable": "catalog.intake",
+    "parse_tool_id": "model.tool_id",
+    "read_codec_meta": "codec.read_leaf",
+    "selection_schema": "browse.selection",
+    "strip_codec_meta": "codec.read_leaf",
+    "take_ids": "codec.read_leaf",
+    "validate_selection": "browse.selection",
+    "verify_codec_meta": "codec.verify_leaf",
+    "wrap_tool_call": "codec.write_leaf",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604  the names are the table's keys
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'leafgate' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"leafgate.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,43 @@
+"""The public names are frozen here: taking one away, or moving it, breaks somebody's import."""
+
+import ast
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import leafgate
+
+FROZEN = """
+CODEC_META_KEY Catalog CatalogError ChoiceCard CodecMetaMapMismatchError GatewayError ResultEnvelope RouteError
+RouteResult Router SelectableItem StubUpstream build_meta_block find_codec_meta format_tool_id has_codec_meta
+infer_namespace load_catalog_file load_encoder make_choice_cards mcp_tool_to_selectable parse_tool_id read_codec_meta
+selection_schema strip_codec_meta take_ids validate_selection verify_codec_meta wrap_tool_call
+""".split()
+
+
+def test_the_list_is_frozen() -> None:
+    assert sorted(set(leafgate.__all__) - {"__version__"}) == sorted(FROZEN)
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_every_name_can_be_imported(name: str) -> None:
+    assert getattr(leafgate, name) is not None
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(inspect.getsource(leafgate))
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    told = {alias.asname for block in blocks for line in block.body for alias in line.names}  # type: ignore[attr-defined]
+    assert told == set(FROZEN)
+
+
+def test_a_name_that_is_none_says_so() -> None:
+    with pytest.raises(AttributeError, match="nothing_here"):
+        _ = leafgate.nothing_here  # type: ignore[attr-defined]
+
+
+def test_the_root_alone_does_not_load_the_sdk() -> None:
+    program = "import leafgate, sys; leafgate.wrap_tool_call; sys.exit('mcp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
