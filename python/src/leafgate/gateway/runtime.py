@@ -103,7 +103,8 @@ class ProxyRuntime:
     async def hydrate(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
             await self._parts.upstream.settled()
-            text = discover.hydrate(self._snapshot, args.get("tool_id"))
+            # Intake cleaned the prose of a schema, but not the values that its server compares with.
+            text = self._parts.clean(discover.hydrate(self._snapshot, args.get("tool_id")))
             if self._seen is not None:
                 self._seen.keep(asking.owner, self._seen.of(asking.owner).hydrated(str(args.get("tool_id"))))
             return await deliver_own(self._door, asking, text)

@@ -245,10 +245,14 @@ def id_weight(text: str) -> int:
 
 
 def _cut_to_weight(text: str, room: int) -> str:
-    end = min(len(text), 3 * room)
-    while end > 1 and id_weight(text[:end]) > room:
-        end -= 1
-    return text[:end]
+    """The longest beginning that weighs at most `room`."""
+    for run in _WEIGHED.finditer(text):
+        # How much of this run what is left has room for: the inverse of its weight.
+        fitting = (3 * room + 1) // 2 if run[1] else 3 * room if run[2] else room
+        if fitting < len(run[0]):
+            return text[: run.start() + fitting]
+        room -= id_weight(run[0])
+    return text
 
 
 def _usable(text: str) -> str:

@@ -23,6 +23,7 @@ from leafgate.model.errors import ConfigError
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
+SAME_KEYPRESS_SECONDS: Final = 1
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
@@ -103,7 +104,10 @@ class _WebServer(uvicorn.Server):
 
 
 async def _stop_on_signal(web: uvicorn.Server) -> None:
+    """The first signal drains; a later one does not wait for open requests. Ctrl-C often arrives twice at once."""
+    first: float | None = None
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            web.force_exit = web.should_exit  # a second signal does not wait for open requests
+            first = first or anyio.current_time()
+            web.force_exit = anyio.current_time() - first > SAME_KEYPRESS_SECONDS
             web.should_exit = True

@@ -1,0 +1,184 @@
+"""How far a foreign schema can be trusted: bounds, meta-validation, references that leave the document (spec 2.2).
+
+In: a schema as an upstream declared it. Out: findings, in a fixed order. Touches nothing: no reference and no
+`$schema` is ever fetched, and the cost is bounded by the limits, whatever the schema's size, depth or shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import jsonschema_rs
+
+FindingCode = Literal[
+    "not-an-object", "too-large", "too-deep", "too-many-properties", "not-json", "remote-ref", "invalid"
+]
+
+# Keywords whose objects have names for keys, and schemas for values.
+NAME_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+
+_MAX_FINDINGS: Final = 16
+
+# The dialects whose meta-schemas ship with the validator. Any other `$schema` would be fetched: it never reaches it.
+_DIALECTS: Final = frozenset(
+    (
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-04/schema#",
+    )
+)
+_DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class SchemaLimits:
+    """Generous bounds: the largest honest schemas seen are a tenth of them."""
+
+    max_bytes: int = 262_144
+    max_depth: int = 32
+    max_properties: int = 2_000
+
+
+@dataclass(frozen=True)
+class SchemaFinding:
+    """One reason to distrust a schema. `where` is a JSON pointer, cut where it is long."""
+
+    code: FindingCode
+    message: str
+    where: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether arguments cannot be validated against this schema as it stands."""
+        return self.code != "remote-ref"
+
+
+def check_schema(schema: object, limits: SchemaLimits = SchemaLimits()) -> list[SchemaFinding]:  # noqa: B008  frozen
+    """Everything wrong with a schema; an empty list means it can be compiled and used."""
+    if not isinstance(schema, Mapping):
+        return [SchemaFinding("not-an-object", f"a schema is an object, this is {_type_name(schema)}")]
+    findings = _walk(schema, limits)
+    if not any(finding.blocks for finding in findings):
+        findings += _meta_validate(schema)
+    return findings
+
+
+@dataclass(frozen=True)
+class _Node:
+    value: Any
+    pointer: str
+    depth: int
+    is_names: bool  # an object whose keys are names that the server chose, not keywords
+
+
+def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding]:
+    """One pass over the whole tree, ended by the first bound it breaks."""
+    findings: list[SchemaFinding] = []
+    size = properties = 0
+    stack = [_Node(schema, "", 1, is_names=False)]
+    while stack:
+        node = stack.pop()
+        size += _own_size(node.value)
+        properties += len(node.value) if node.is_names and isinstance(node.value, Mapping) else 0
+        broken = _broken_bound(node, size, properties, limits)
+        if broken is not None:
+            return [*findings, broken]
+        if len(findings) < _MAX_FINDINGS:
+            findings += _remote_refs(node)
+        stack += _children(node)
+    return findings
+
+
+def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits) -> SchemaFinding | None:
+    if node.depth > limits.max_depth:
+        return SchemaFinding("too-deep", f"nested deeper than {limits.max_depth}", node.pointer)
+    if size > limits.max_bytes:
+        return SchemaFinding("too-large", f"larger than {limits.max_bytes} bytes")
+    if properties > limits.max_properties:
+        return SchemaFinding("too-many-properties", f"more than {limits.max_properties} properties")
+    if isinstance(node.value, Mapping):
+        odd = next((key for key in node.value if not isinstance(key, str)), None)
+        return None if odd is None else SchemaFinding("not-json", f"a key is {_type_name(odd)}", node.pointer)
+    if not isinstance(node.value, list | tuple) and not _is_json_scalar(node.value):
+        return SchemaFinding("not-json", f"a value is {_type_name(node.value)}", node.pointer)
+    return None
+
+
+def _remote_refs(node: _Node) -> list[SchemaFinding]:
+    if node.is_names or not isinstance(node.value, Mapping):
+        return []
+    return [
+        SchemaFinding("remote-ref", f"{key} leaves the schema and is never followed", f"{node.pointer}/{key}")
+        for key in ("$ref", "$dynamicRef", "$recursiveRef")
+        if isinstance(node.value.get(key), str) and not node.value[key].startswith("#")
+    ]
+
+
+def _children(node: _Node) -> list[_Node]:
+    if isinstance(node.value, Mapping):
+        return [
+            _Node(child, _short(f"{node.pointer}/{key}"), node.depth + 1, not node.is_names and key in NAME_MAPS)
+            for key, child in node.value.items()
+        ]
+    if isinstance(node.value, list | tuple):
+        return [
+            _Node(child, _short(f"{node.pointer}/{index}"), node.depth + 1, is_names=False)
+            for index, child in enumerate(node.value)
+        ]
+    return []
+
+
+def _meta_validate(schema: Mapping[str, Any]) -> list[SchemaFinding]:
+    declared = schema.get("$schema")
+    dialect = _DEFAULT_DIALECT
+    if isinstance(declared, str):
+        spellings = (declared, declared.rstrip("#"), f"{declared}#")
+        known = next((spelling for spelling in spellings if spelling in _DIALECTS), None)
+        if known is None:
+            return [SchemaFinding("invalid", f"unknown dialect {_short(declared)!r}", "/$schema")]
+        dialect = known
+    elif declared is not None:
+        return [SchemaFinding("invalid", "$schema is not a string", "/$schema")]
+    try:
+        jsonschema_rs.meta.validate({**schema, "$schema": dialect})
+    except jsonschema_rs.ValidationError as error:
+        pointer = "".join(f"/{step}" for step in error.instance_path)
+        return [SchemaFinding("invalid", _short(error.message, 200), _short(pointer))]
+    except (jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
+        return [SchemaFinding("invalid", _short(str(error), 200))]
+    return []
+
+
+def _own_size(value: object) -> int:
+    """Roughly the bytes of a value as JSON, its children's aside."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if isinstance(value, Mapping):
+        return 2 + sum(len(key) + 4 for key in value if isinstance(key, str))
+    if isinstance(value, list | tuple):
+        return 2 + len(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(1, value.bit_length() // 3)
+    return 4
+
+
+def _is_json_scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
+
+
+def _type_name(value: object) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def _short(text: str, limit: int = 120) -> str:
+    """A foreign text that is safe to log: one printable line, cut."""
+    begun = text[: 2 * limit]
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in begun).split())
+    return line if len(line) <= limit and len(text) <= 2 * limit else f"{line[: limit - 1]}…"

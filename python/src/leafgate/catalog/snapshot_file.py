@@ -1,0 +1,138 @@
+"""Catalogs that lie in files, as an operator saves them from `tools/list`.
+
+In: the path of a JSON file in one of three shapes (spec 2.7). Out: what each server lists, or a whole Catalog with its
+intake report; ConfigError says which file and what is wrong with it. Touches only the file it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from leafgate.catalog.catalog import Catalog
+from leafgate.catalog.intake import Clean, IntakeReport, as_is, intake
+from leafgate.catalog.schema_trust import SchemaLimits
+from leafgate.model.errors import CatalogError, ConfigError
+from leafgate.model.tool_id import clashing_namespaces
+
+MAX_FILE_BYTES: Final = 256 * 1024 * 1024
+_KINDS: Final = ("tool", "resource", "prompt")
+
+
+@dataclass(frozen=True)
+class ServerListing:
+    """The raw definitions of one server; `server` is None where the file does not say whose they are."""
+
+    server: str | None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    resources: tuple[Mapping[str, Any], ...] = ()
+    prompts: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadedCatalog:
+    """A file's catalog, how its definitions came in, and the definitions themselves."""
+
+    catalog: Catalog
+    report: IntakeReport
+    listings: tuple[ServerListing, ...]
+
+
+def load_catalog_file(
+    path: str | Path,
+    *,
+    clean: Clean = as_is,
+    limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
+) -> LoadedCatalog:
+    """The catalog in a file."""
+    listings = read_catalog_file(path)
+    clashes = clashing_namespaces(listing.server for listing in listings if listing.server is not None)
+    for namespace, servers in clashes.items():
+        raise ConfigError(f"{path}: the servers {', '.join(map(repr, servers))} share the namespace {namespace!r}")
+    catalog, report = Catalog(), IntakeReport()
+    for listing in listings:
+        items, came_in = intake(
+            listing.tools,
+            resources=listing.resources,
+            prompts=listing.prompts,
+            server=listing.server,
+            clean=clean,
+            limits=limits,
+        )
+        report = report + came_in
+        try:
+            for item in items:
+                catalog.register(item)
+        except CatalogError as error:
+            raise ConfigError(f"{path}: {error}") from error
+    return LoadedCatalog(catalog, report, listings)
+
+
+def read_catalog_file(path: str | Path) -> tuple[ServerListing, ...]:
+    """What each server lists in this file, in the order in which the servers first appear."""
+    try:
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes")
+        document = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: not JSON: {error}") from error
+    return listings_of(document, str(path))
+
+
+def listings_of(document: object, where: str) -> tuple[ServerListing, ...]:
+    """The same for a parsed document; `where` names it in errors."""
+    if isinstance(document, Mapping):
+        return (_snapshot(document, where),)
+    if isinstance(document, list):
+        return _list(document, where)
+    raise ConfigError(f"{where}: a catalog is a list of tools or an object with tools, resources or prompts")
+
+
+def _snapshot(document: Mapping[str, Any], where: str) -> ServerListing:
+    if not any(f"{kind}s" in document for kind in _KINDS):
+        raise ConfigError(f"{where}: the object has none of the keys tools, resources, prompts")
+    found = {}
+    for kind in _KINDS:
+        definitions = document.get(f"{kind}s", [])
+        if not isinstance(definitions, list):
+            raise ConfigError(f"{where}: {kind}s is not a list")
+        found[kind] = tuple(_object(one, f"{where}: {kind}s[{index}]") for index, one in enumerate(definitions))
+    return ServerListing(_server(document, where), found["tool"], found["resource"], found["prompt"])
+
+
+def _list(document: list[Any], where: str) -> tuple[ServerListing, ...]:
+    by_server: dict[str | None, dict[str, list[Mapping[str, Any]]]] = {}
+    for index, one in enumerate(document):
+        entry = _object(one, f"{where}: [{index}]")
+        kind = next((kind for kind in _KINDS if kind in entry and "name" not in entry), None)
+        server = _server(entry, f"{where}: [{index}]") if kind else None
+        definition = _object(entry[kind], f"{where}: [{index}].{kind}") if kind else entry
+        if kind is None and "name" not in entry:
+            raise ConfigError(f"{where}: [{index}] is neither a tool (no name) nor {{server, tool}}")
+        by_server.setdefault(server, {each: [] for each in _KINDS})[kind or "tool"].append(definition)
+    return tuple(
+        ServerListing(server, tuple(found["tool"]), tuple(found["resource"]), tuple(found["prompt"]))
+        for server, found in by_server.items()
+    )
+
+
+def _object(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} is not an object")
+    return value
+
+
+def _server(holder: Mapping[str, Any], where: str) -> str | None:
+    server = holder.get("server")
+    if server is not None and (not isinstance(server, str) or not server):
+        raise ConfigError(f"{where}: server is not a name")
+    return server

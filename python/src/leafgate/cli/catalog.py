@@ -1,0 +1,167 @@
+"""`leafgate catalog`: walk a saved catalog by path, show one item whole, and lint what servers declare.
+
+In: a catalog file. Out: text or JSON on standard output; `lint` exits 1 when a definition was left out or cannot be
+validated. Touches the file and the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from leafgate.browse.cards import render_card
+from leafgate.browse.navigate import list_path
+from leafgate.catalog.catalog import definition_digest
+from leafgate.catalog.hydrate import thawed
+from leafgate.catalog.intake import IntakeFlag
+from leafgate.catalog.snapshot_file import LoadedCatalog, load_catalog_file
+from leafgate.catalog.tree import build_tree
+from leafgate.firewall.sanitize import sanitize_text
+from leafgate.model.errors import CatalogError, GatewayError
+from leafgate.model.tool import SelectableItem
+from leafgate.storage.map_files import MapFiles
+
+CARD_MAP: Final = "openai/cl100k_base"
+
+CATALOG_OPTION = click.option(
+    "--catalog",
+    "path",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="JSON: a list of tools, {tools, resources, prompts}, or [{server, tool}].",
+)
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def command() -> None:
+    """List, show and lint a catalog.
+
+    \b
+    leafgate catalog ls --catalog tools.json /
+    leafgate catalog show --catalog tools.json github:create_issue#3a91c7d2
+    leafgate catalog lint --catalog tools.json
+    """
+
+
+@command.command()
+@CATALOG_OPTION
+@click.argument("where", default="/", metavar="[PATH]")
+@JSON_OPTION
+def ls(path: str, where: str, as_json: bool) -> None:
+    """List what is at PATH (by default /), as an agent would see it."""
+    loaded = _load(path)
+    try:
+        cards = list_path(build_tree(loaded.catalog.all()), where, count=_counter())
+    except GatewayError as error:
+        if as_json:
+            _print_json(error.body.as_json())
+        raise
+    if as_json:
+        _print_json([card.as_json() for card in cards])
+        return
+    for card in cards:
+        click.echo(render_card(card))
+
+
+@command.command()
+@CATALOG_OPTION
+@click.argument("item_id", metavar="ID")
+@JSON_OPTION
+def show(path: str, item_id: str, as_json: bool) -> None:
+    """Show one item whole: what the server declared, cleaned, and the digest to pin it by. ID may be a raw name."""
+    item = _find(_load(path), item_id)
+    whole: dict[str, Any] = {
+        "id": item.id,
+        "kind": item.kind,
+        "server": item.server,
+        "namespace": item.namespace,
+        "name": item.upstream_name,
+        "title": item.title,
+        "description": item.description,
+        "tags": list(item.tags),
+        "side_effects": item.side_effects,
+        "cost_hint": item.cost_hint,
+        "args_schema": thawed(item.args_schema),
+        "output_schema": None if item.output_schema is None else thawed(item.output_schema),
+        "metadata": thawed(item.metadata),
+        "digest": definition_digest(item),
+    }
+    if as_json:
+        _print_json(whole)
+        return
+    for key, value in whole.items():
+        if isinstance(value, dict):
+            click.echo(f"{key}:\n{json.dumps(value, indent=2, ensure_ascii=False)}")
+        elif value not in ("", [], None):
+            click.echo(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+
+
+@command.command()
+@CATALOG_OPTION
+@JSON_OPTION
+def lint(path: str, as_json: bool) -> None:
+    """Say what was taken, flagged and left out, and why."""
+    loaded = _load(path)
+    flags = loaded.report.flags
+    if as_json:
+        _print_json({**loaded.report.as_json(), "digest": loaded.catalog.digest})
+    else:
+        _print_flags(loaded, flags)
+    if any(_is_fault(flag) for flag in flags):
+        sys.exit(1)
+
+
+def _is_fault(flag: IntakeFlag) -> bool:
+    return flag.left_out or flag.code.startswith(("input-schema-", "output-schema-"))
+
+
+def _print_flags(loaded: LoadedCatalog, flags: tuple[IntakeFlag, ...]) -> None:
+    console = Console(soft_wrap=True)
+    if flags:
+        table = Table(box=None, pad_edge=False)
+        for title in ("", "server", "name", "finding", "where", "why"):
+            table.add_column(title, overflow="fold")
+        for flag in flags:
+            verdict = "out" if flag.left_out else "fault" if _is_fault(flag) else "note"
+            row = (verdict, flag.server, flag.name, flag.code, flag.where, flag.message)
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+    kinds = Counter(item.kind for item in loaded.catalog)
+    taken = ", ".join(f"{number} {kind}s" for kind, number in sorted(kinds.items())) or "nothing"
+    out = len(loaded.report.left_out)
+    console.print(f"taken: {taken}; left out: {out}; flags: {len(flags)}; digest {loaded.catalog.digest[:16]}")
+
+
+def _find(loaded: LoadedCatalog, wanted: str) -> SelectableItem:
+    found = loaded.catalog.get(wanted)
+    if found is not None:
+        return found
+    named = [item for item in loaded.catalog if wanted in (item.upstream_name, item.id.partition("#")[0])]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise CatalogError(f"several items are called {wanted!r}: {', '.join(item.id for item in named)}")
+    raise CatalogError(f"no item has the id or name {wanted!r}; `leafgate catalog ls` lists what there is")
+
+
+def _load(path: str) -> LoadedCatalog:
+    return load_catalog_file(path, clean=lambda text: sanitize_text(text).text)
+
+
+def _counter() -> Callable[[str], int]:
+    encoder = MapFiles().load(CARD_MAP)
+    return lambda text: len(encoder.encode(text))
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
