@@ -93,7 +93,7 @@ class _Reading:
         self._not_a_placeholder(vocab, specials)
         special_ids = set(specials.values())
         ordinary = {token: id for token, id in vocab.items() if id not in special_ids}
-        if len(set(ordinary.values())) != len(ordinary):
+        if len(set(ordinary.values())) != len(ordinary) or len(special_ids) != len(specials):
             raise self.refuse("two tokens share an id")
         if kind == "byte_level":
             return self._byte_level(ordinary, specials)

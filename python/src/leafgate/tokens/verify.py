@@ -23,7 +23,7 @@ def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_
 def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
     encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object
 ) -> Reason | None:
-    if map_id is not None and not (is_digest(map_id) and parse_digest(map_id) == encoder.map.digest):
+    if map_id is not None and map_id != encoder.map.digest and not _spells(map_id, encoder.map.digest):
         return "foreign-map"
     if not text:
         return "empty-text"
@@ -46,10 +46,14 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
     return None
 
 
+def _spells(map_id: object, digest: str) -> bool:
+    return is_digest(map_id) and parse_digest(map_id) == digest
+
+
 def _may_hold_booleans(encoder: Encoder, raw: bytes) -> bool:
     """True decodes like 1 and False like 0; only a text that holds one of those two tokens can hide one."""
-    tokens = encoder.map.token_of_id
-    return any(id in tokens and tokens[id] in raw for id in (0, 1))
+    zero, one = encoder.map.token_of_id.get(0), encoder.map.token_of_id.get(1)
+    return (zero is not None and zero in raw) or (one is not None and one in raw)
 
 
 def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:

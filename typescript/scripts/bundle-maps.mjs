@@ -1,0 +1,20 @@
+// In: `add` or `remove`. Out: the repository's maps inside this folder, for the time of packing only.
+// Touches: the folder maps here. In a checkout the maps beside this folder are the only ones.
+import { cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const from = new URL("../../maps/", import.meta.url);
+const to = new URL("../maps/", import.meta.url);
+
+function copy(file) {
+  const target = fileURLToPath(new URL(file, to));
+  mkdirSync(dirname(target), { recursive: true });
+  cpSync(fileURLToPath(new URL(file, from)), target);
+}
+
+rmSync(to, { recursive: true, force: true });
+if (process.argv[2] === "add") {
+  const { maps } = JSON.parse(readFileSync(new URL("index.json", from), "utf8"));
+  for (const file of ["index.json", ...maps.map((map) => map.file)]) copy(file);
+}

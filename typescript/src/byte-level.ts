@@ -1,0 +1,90 @@
+/**
+ * In: a byte_level map's tokens and its pattern. Out: an Encoding (spec 5.4). Touches nothing.
+ * Cuts the text's bytes into pieces; a piece that is a token is that token, the others are joined from their bytes.
+ */
+import type { Encoding } from "./encoding.js";
+import { MapInvalidError, TextError } from "./errors.js";
+import { mergeSymbols } from "./merge.js";
+import { familyScanner } from "./pattern-families.js";
+import { compileMatcher, type PieceEnd } from "./pattern-matcher.js";
+import { parsePattern } from "./pattern-syntax.js";
+import { PieceCache } from "./piece-cache.js";
+import type { TokenTable } from "./token-table.js";
+import { utf8 } from "./utf8.js";
+
+const ROW = 512;
+
+export class ByteLevelEncoding implements Encoding {
+  readonly extraIds = 0;
+  private readonly pieceEnd: PieceEnd;
+  private readonly cache = new PieceCache();
+  private readonly row = new Int32Array(ROW);
+
+  constructor(
+    private readonly table: TokenTable,
+    pattern: string,
+  ) {
+    this.pieceEnd = familyScanner(pattern) ?? provenMatcher(pattern);
+  }
+
+  encode(text: string): number[] {
+    const bytes = utf8(text);
+    const { table, pieceEnd } = this;
+    const tokenIds = table.ids;
+    const end = bytes.length;
+    const out: number[] = [];
+    for (let start = 0; start < end; ) {
+      const stop = pieceEnd(bytes, start, end);
+      if (stop <= start) throw new TextError("the map's pattern leaves out a part of this text");
+      const token = table.findMade(bytes, start, stop);
+      if (token >= 0) out.push(tokenIds[token]!);
+      else this.join(bytes, start, stop, out);
+      start = stop;
+    }
+    return out;
+  }
+
+  tokenOf(id: number): number {
+    return this.table.byId(id);
+  }
+
+  lengthOf(token: number): number {
+    return this.table.lengthOf(token);
+  }
+
+  copyTo(token: number, target: Uint8Array, at: number): void {
+    this.table.copyTo(token, target, at);
+  }
+
+  standsAt(token: number, bytes: Uint8Array, at: number): boolean {
+    return this.table.standsAt(token, bytes, at);
+  }
+
+  private join(bytes: Uint8Array, start: number, stop: number, out: number[]): void {
+    if (this.cache.recall(bytes, start, stop, out)) return;
+    const count = stop - start;
+    const { table } = this;
+    const row = count <= ROW ? this.row : new Int32Array(count);
+    for (let i = 0; i < count; i++) row[i] = table.byByte(bytes[start + i]!);
+    const left = mergeSymbols(row, count, table);
+    const first = out.length;
+    for (let i = 0; i < left; i++) out.push(table.ids[row[i]!]!);
+    this.cache.remember(bytes, start, stop, out, first);
+  }
+}
+
+/** A matcher for any other pattern, once it has shown that it leaves out no kind of character. */
+function provenMatcher(pattern: string): PieceEnd {
+  const { pieceEnd, samples } = compileMatcher(parsePattern(pattern));
+  const chars = samples.map((point) => String.fromCodePoint(point));
+  const trials = [...chars, ...chars.flatMap((first) => chars.map((second) => first + second))];
+  for (const trial of trials) {
+    const bytes = utf8(trial);
+    for (let at = 0; at < bytes.length; ) {
+      const stop = pieceEnd(bytes, at, bytes.length);
+      if (stop <= at) throw new MapInvalidError(`the pattern leaves out a part of ${JSON.stringify(trial)}`);
+      at = stop;
+    }
+  }
+  return pieceEnd;
+}

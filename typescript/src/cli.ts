@@ -1,0 +1,121 @@
+#!/usr/bin/env node
+/**
+ * In: a command line. Out: an exit status. Touches: standard streams, and what the chosen command touches.
+ * `mcp-leaf wrap` gives any stdio MCP server leaf tokens without touching its code.
+ */
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { bundledMaps, findBundledMap } from "./bundled-maps.js";
+import { MapError, MapUnreachableError } from "./errors.js";
+import { digestOf } from "./leaf.js";
+import { type LoadedTokenizer, makeMetaTokenizer } from "./map.js";
+import { isRemote } from "./map-source.js";
+import { wrapCommand } from "./wrap-command.js";
+
+const HELP = `mcp-leaf: token ids for the tool results of MCP servers
+
+  mcp-leaf wrap --map MAP [--hash DIGEST] [--min-text-length N] -- COMMAND [ARGUMENT...]
+      Runs a stdio MCP server and relays between it and the client. The text of each tool result
+      gets its token ids; everything else passes as it is. Ends when the server ends, with its status.
+
+        --map MAP              a bundled map such as qwen/qwen2, a path, or an https URL
+        --hash DIGEST          sha256:<64 hex digits> of the map's file; needed for a URL
+        --min-text-length N    texts of fewer characters get no ids (default 1)
+
+  mcp-leaf maps                lists the bundled maps
+  mcp-leaf --version
+  mcp-leaf --help
+
+Example: mcp-leaf wrap --map qwen/qwen2 -- npx -y @modelcontextprotocol/server-everything
+`;
+const USAGE_ERROR = 2;
+
+class UsageError extends Error {}
+
+async function main(args: readonly string[]): Promise<number> {
+  const [command, ...rest] = args;
+  if (command === undefined || command === "--help" || command === "-h" || command === "help") return say(HELP);
+  if (command === "--version") return say(`${version()}\n`);
+  if (command === "maps")
+    return say(
+      bundledMaps()
+        .map(({ id, sha256, bytes }) => `${id}\t${sha256}\t${bytes}\n`)
+        .join(""),
+    );
+  if (command === "wrap") return wrap(rest);
+  throw new UsageError(`unknown command ${command}`);
+}
+
+async function wrap(args: readonly string[]): Promise<number> {
+  const border = args.indexOf("--");
+  const own = border < 0 ? args : args.slice(0, border);
+  if (own.includes("--help") || own.includes("-h")) return say(HELP);
+  const { map, hash, "min-text-length": minimum } = wrapOptions(own);
+  const command = border < 0 ? [] : args.slice(border + 1);
+  if (map === undefined) throw new UsageError("--map is missing");
+  if (command.length === 0) throw new UsageError("the server's command is missing: put it behind --");
+  const minTextLength = Number(minimum ?? 1);
+  if (!Number.isInteger(minTextLength) || minTextLength < 0) throw new UsageError("--min-text-length is no number");
+  const meta = await load(map, hash);
+  for (const warning of meta.map.warnings) process.stderr.write(`mcp-leaf: ${map}: ${warning}\n`);
+  return wrapCommand(command, meta, { minTextLength });
+}
+
+function wrapOptions(args: readonly string[]) {
+  try {
+    const options = {
+      map: { type: "string" },
+      hash: { type: "string" },
+      "min-text-length": { type: "string" },
+    } as const;
+    return parseArgs({ args: [...args], options }).values;
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** A file that the user names by its path is trusted as it is; what comes over the network needs a digest. */
+async function load(map: string, hash: string | undefined): Promise<LoadedTokenizer> {
+  const local = !isRemote(map) && findBundledMap(map) === undefined;
+  return makeMetaTokenizer({ mapUrl: map, mapHash: hash ?? (local ? await digestOfFile(map) : undefined) });
+}
+
+async function digestOfFile(path: string): Promise<string> {
+  try {
+    return digestOf(await readFile(/^file:/i.test(path) ? fileURLToPath(path) : path));
+  } catch (error) {
+    throw new MapUnreachableError(`${path}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function say(text: string): number {
+  process.stdout.write(text);
+  return 0;
+}
+
+function version(): string {
+  const path = ["../package.json", "../../package.json"]
+    .map((place) => new URL(place, import.meta.url))
+    .find((url) => {
+      try {
+        return readFileSync(url, "utf8").includes("mcp-leaf");
+      } catch {
+        return false;
+      }
+    });
+  return path === undefined ? "unknown" : (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
+}
+
+function complain(error: unknown): number {
+  const message = error instanceof Error ? error.message : String(error);
+  const what = error instanceof MapError ? `the map cannot be loaded: ${message}` : message;
+  process.stderr.write(`mcp-leaf: ${what}\n`);
+  if (error instanceof UsageError) process.stderr.write("Try mcp-leaf --help.\n");
+  return USAGE_ERROR;
+}
+
+const status = await main(process.argv.slice(2)).catch(complain);
+// Standard input may still be open and would keep us; what was written to standard output must leave first.
+process.stdout.write("", () => process.exit(status));

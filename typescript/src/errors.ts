@@ -1,0 +1,78 @@
+/**
+ * In: reasons. Out: every error that this package throws, as one tree. Touches nothing.
+ *
+ *   MapError                    the map cannot be used
+ *   ├── MapDigestError          its digest is malformed; nothing was fetched
+ *   ├── MapUnreachableError     it cannot be read, is too large, or takes too long
+ *   ├── MapHashMismatchError    its bytes are not the expected ones
+ *   └── MapInvalidError         its bytes are right, its content is not
+ *   TextError                   this text has no tokenization
+ *   IdsError                    these ids are no text under this map
+ *   CodecMetaMapMismatchError   a payload belongs to another map than the reader expects
+ */
+
+/** Why ids are not believed, or not decoded (spec 5.7). */
+export type Reason =
+  | "foreign-map"
+  | "empty-text"
+  | "bad-text"
+  | "too-many-ids"
+  | "not-integer"
+  | "negative"
+  | "too-large"
+  | "special-id"
+  | "unknown-id"
+  | "text-mismatch"
+  | "non-canonical";
+
+export class MapError extends Error {
+  override name = "MapError";
+}
+
+export class MapDigestError extends MapError {
+  override name = "MapDigestError";
+}
+
+export class MapUnreachableError extends MapError {
+  override name = "MapUnreachableError";
+}
+
+export class MapHashMismatchError extends MapError {
+  override name = "MapHashMismatchError";
+  constructor(
+    where: string,
+    readonly expected: string,
+    readonly found: string,
+  ) {
+    super(`${where}: expected ${expected}, found ${found}`);
+  }
+}
+
+export class MapInvalidError extends MapError {
+  override name = "MapInvalidError";
+}
+
+export class TextError extends Error {
+  override name = "TextError";
+}
+
+export class IdsError extends Error {
+  override name = "IdsError";
+  constructor(
+    readonly reason: Reason,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export class CodecMetaMapMismatchError extends Error {
+  override name = "CodecMetaMapMismatchError";
+  constructor(
+    readonly expected: string,
+    readonly found: string,
+    readonly textIndex: number,
+  ) {
+    super(`content[${textIndex}] was tokenized with map ${found}, the reader expects ${expected}`);
+  }
+}

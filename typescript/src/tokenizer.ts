@@ -1,0 +1,152 @@
+/**
+ * In: the raw bytes of a proven map. Out: a MetaTokenizer: encode, decode, and the judge of spec 5.7. Touches nothing.
+ * The cheap questions come first: only level `canonical` tokenizes.
+ */
+import { ByteLevelEncoding } from "./byte-level.js";
+import type { Encoding } from "./encoding.js";
+import { IdsError, TextError } from "./errors.js";
+import {
+  type CheckOptions,
+  isDigest,
+  type Level,
+  MAX_ID,
+  type MetaTokenizer,
+  parseDigest,
+  type Reason,
+  type Verdict,
+} from "./leaf.js";
+import { type MapDocument, readMapDocument } from "./map-document.js";
+import { MetaspaceEncoding } from "./metaspace.js";
+import { TokenTable } from "./token-table.js";
+import { utf8 } from "./utf8.js";
+
+const SPACE = 0x20;
+
+export interface MapFacts {
+  /** The map's readable name, `owner/name`. */
+  name: string;
+  encoder: "byte_level" | "metaspace";
+  /** Things worth knowing that are no reason to refuse the map. */
+  warnings: readonly string[];
+}
+
+/** Builds the tokenizer of a map. `digest` is the proven digest of these bytes, `where` names them in errors. */
+export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): MetaTokenizer & { map: MapFacts } {
+  return new MapTokenizer(readMapDocument(bytes, where), digest);
+}
+
+class MapTokenizer implements MetaTokenizer {
+  readonly map: MapFacts;
+  private readonly specialIds: ReadonlySet<number>;
+  private readonly encoding: Encoding;
+
+  constructor(
+    document: MapDocument,
+    readonly mapId: string,
+  ) {
+    const { id, encoding, warnings, specialIds } = document;
+    this.map = { name: id, encoder: encoding.kind, warnings };
+    this.specialIds = specialIds;
+    this.encoding =
+      encoding.kind === "byte_level"
+        ? new ByteLevelEncoding(new TokenTable(encoding), encoding.pattern)
+        : new MetaspaceEncoding(encoding);
+  }
+
+  encode(text: string): number[] {
+    return this.encoding.encode(text);
+  }
+
+  decode(ids: readonly number[]): string {
+    const { encoding } = this;
+    const tokens = ids.map((id, index) => {
+      const reason = this.judgeId(id);
+      if (reason !== null) throw new IdsError(reason, `ids[${index}] is ${String(id)}: ${reason}`);
+      return encoding.tokenOf(id);
+    });
+    const bytes = new Uint8Array(tokens.reduce((sum, token) => sum + encoding.lengthOf(token), 0));
+    let at = 0;
+    for (const token of tokens) {
+      encoding.copyTo(token, bytes, at);
+      at += encoding.lengthOf(token);
+    }
+    const skip = encoding.extraIds > 0 && bytes[0] === SPACE ? 1 : 0;
+    try {
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(skip));
+    } catch {
+      throw new IdsError("bad-text", "the bytes of these ids are no UTF-8");
+    }
+  }
+
+  check(text: string, ids: readonly unknown[], { level = "canonical", mapId = null }: CheckOptions = {}): Verdict {
+    const reason = this.judge(text, ids, level, mapId);
+    return { verdict: reason === null ? "accept" : "reject", reason };
+  }
+
+  private judge(text: string, ids: readonly unknown[], level: Level, mapId: unknown): Reason | null {
+    const claimed = mapId ?? null;
+    if (claimed !== null && !(isDigest(claimed) && parseDigest(claimed) === this.mapId)) return "foreign-map";
+    if (text === "") return "empty-text";
+    if (!text.isWellFormed()) return "bad-text";
+    // The ids that we would have made ourselves pass every question below, so they need not be asked.
+    if (level === "canonical" && this.isCanonical(text, ids)) return null;
+    const bytes = utf8(text);
+    if (ids.length > bytes.length + this.encoding.extraIds) return "too-many-ids";
+    if (!this.decodesTo(ids, bytes)) return this.firstWrong(ids) ?? "text-mismatch";
+    return level === "canonical" ? "non-canonical" : null;
+  }
+
+  private firstWrong(ids: readonly unknown[]): Reason | null {
+    for (const id of ids) {
+      const reason = this.judgeId(id);
+      if (reason !== null) return reason;
+    }
+    return null;
+  }
+
+  private judgeId(id: unknown): Reason | null {
+    // A JSON integer of four hundred digits is parsed as infinity: it is too large, and an integer all the same.
+    if (typeof id !== "number" || (Number.isFinite(id) ? !Number.isInteger(id) : Number.isNaN(id)))
+      return "not-integer";
+    if (id < 0) return "negative";
+    if (id > MAX_ID) return "too-large";
+    if (this.specialIds.has(id)) return "special-id";
+    return this.encoding.tokenOf(id) < 0 ? "unknown-id" : null;
+  }
+
+  /** False as well for what is no id of an ordinary token: why, is asked afterwards. */
+  private decodesTo(ids: readonly unknown[], bytes: Uint8Array): boolean {
+    const { encoding } = this;
+    if (encoding.extraIds > 0) return this.decodesToBehindBlank(ids, bytes);
+    let at = 0;
+    for (let i = 0; i < ids.length; i++) {
+      const id = ids[i];
+      const token = typeof id === "number" ? encoding.tokenOf(id) : -1;
+      if (token < 0 || !encoding.standsAt(token, bytes, at)) return false;
+      at += encoding.lengthOf(token);
+    }
+    return at === bytes.length;
+  }
+
+  /** Metaspace puts one blank in front of every text: decoding takes one away again, where there is one. */
+  private decodesToBehindBlank(ids: readonly unknown[], bytes: Uint8Array): boolean {
+    try {
+      return Buffer.compare(Buffer.from(this.decode(ids as readonly number[])), bytes) === 0;
+    } catch (error) {
+      if (error instanceof IdsError) return false;
+      throw error;
+    }
+  }
+
+  private isCanonical(text: string, ids: readonly unknown[]): boolean {
+    try {
+      const own = this.encode(text);
+      if (own.length !== ids.length) return false;
+      for (let i = 0; i < own.length; i++) if (own[i] !== ids[i]) return false;
+      return true;
+    } catch (error) {
+      if (error instanceof TextError) return false;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,146 @@
+import { spawn, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { CODEC_META_KEY, makeMetaTokenizer } from "../src/index.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const cli = `${root}dist/src/cli.js`;
+const noisy = `${root}test/raw-servers/noisy.mjs`;
+const stubborn = `${root}test/raw-servers/stubborn.mjs`;
+const toy = await makeMetaTokenizer({ mapUrl: "toy" });
+const BANNER = "banner, no JSON\r\n\n{broken\n";
+
+function run(args: string[], input = "") {
+  return spawnSync(process.execPath, [cli, ...args], { input, encoding: "utf8", maxBuffer: 1 << 30 });
+}
+
+function wrapNoisy(lines: string[], options: string[] = []) {
+  return run(
+    ["wrap", "--map", "toy", ...options, "--", process.execPath, noisy],
+    lines.map((line) => `${line}\n`).join(""),
+  );
+}
+
+const call = (id: unknown, name: string) =>
+  JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name } });
+const leaf = (text: string) => `"${CODEC_META_KEY}":${JSON.stringify({ map_id: toy.mapId, ids: toy.encode(text) })}`;
+
+describe("mcp-leaf wrap, in front of a server that keeps to no style", () => {
+  it.each([
+    [
+      "spaced",
+      `{ "jsonrpc" : "2.0", "id":1 ,"result" : {"content" : [ {"type":"text","priority": 1.0,"text":"the cat","_meta":{${leaf("the cat")}}} , {"type":"image","data":"AA==","n":12345678901234567890}], "structuredContent":{"big":12345678901234567890,"f":1.0}, "isError":false } }\r\n`,
+    ],
+    [
+      "withdrawn",
+      `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the cat","_meta":{${leaf("the cat")}}} , {"type":"audio"}]}}\n`,
+    ],
+    ["error", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the cat", "data":1.0}}\n`],
+    [
+      "batch",
+      `[{"jsonrpc":"2.0","method":"x","params":{"n":1.0}}, {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the cat","_meta":{"a":1.0,${leaf("the cat")}}}]}}]\n`,
+    ],
+    [
+      "clash",
+      `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{"content":[]}}\n{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"the cat","_meta":{${leaf("the cat")}}}]}}\n`,
+    ],
+    ["nothing", `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text" , "text":""}], "x": 1.0}}\n`],
+  ])("%s", (name, expected) => {
+    const { stdout, stderr, status } = wrapNoisy([call(1, name)]);
+    expect(stdout).toBe(`${BANNER}${expected}no line end`);
+    expect(stderr).toBe("noisy: up\n");
+    expect(status).toBe(0);
+  });
+
+  it("passes everything else byte for byte", () => {
+    const plain = '{"jsonrpc":"2.0", "id":1 ,"method":"plain"}';
+    const odd = '{"jsonrpc":"2.0","method":"weird","params":{"x":1.0, "y":"\\u00e9"}}';
+    const { stdout } = wrapNoisy([odd, plain]);
+    expect(stdout).toBe(
+      `${BANNER}echo ${odd}\n{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text", "text":"the cat"}]}}\nno line end`,
+    );
+  });
+
+  it('tells 1 from "1", and forgets cancelled calls', () => {
+    const cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
+    const plain = '{"jsonrpc":"2.0","id":1,"method":"plain"}';
+    const { stdout } = wrapNoisy([call("1", "error").replace("error", "nothing"), call(2, "error"), cancelled, plain]);
+    expect(stdout).toContain('"id":1,"result":{"content":[{"type":"text", "text":"the cat"}]}}\n');
+  });
+
+  it("keeps --min-text-length", () => {
+    expect(wrapNoisy([call(1, "spaced")], ["--min-text-length", "8"]).stdout).not.toContain(CODEC_META_KEY);
+    expect(wrapNoisy([call(1, "spaced")], ["--min-text-length=7"]).stdout).toContain(CODEC_META_KEY);
+  });
+
+  it("takes lines of 20 MB, and characters across chunks", () => {
+    const { stdout } = wrapNoisy([call(1, "large"), call(2, "multibyte")]);
+    const [large, multibyte] = stdout.slice(BANNER.length).split("\n") as [string, string];
+    for (const line of [large, multibyte]) {
+      const [block] = JSON.parse(line).result.content;
+      expect(toy.check(block.text, block._meta[CODEC_META_KEY].ids).reason).toBeNull();
+    }
+  });
+
+  it("ends as its server ends", () => {
+    expect(wrapNoisy(['{"method":"exit","params":{"code":7}}']).status).toBe(7);
+    expect(wrapNoisy(['{"method":"crash"}']).status).toBe(128 + 9);
+  });
+
+  it.each(["SIGTERM", "SIGINT"] as const)("takes a server that will not end with it on %s", async (signal) => {
+    const child = spawn(process.execPath, [cli, "wrap", "--map", "toy", "--", process.execPath, stubborn]);
+    const pid = Number(await new Promise((done) => child.stdout.once("data", done)));
+    const ended = new Promise((done) => child.once("exit", done));
+    child.kill(signal);
+    expect(await ended).toBe(128 + 9);
+    expect(() => process.kill(pid, 0)).toThrow();
+  });
+
+  it("takes a server that will not end with it when the client leaves", async () => {
+    const child = spawn(process.execPath, [cli, "wrap", "--map", "toy", "--", process.execPath, stubborn]);
+    const pid = Number(await new Promise((done) => child.stdout.once("data", done)));
+    const ended = new Promise((done) => child.once("exit", done));
+    child.stdin.end();
+    await ended;
+    expect(() => process.kill(pid, 0)).toThrow();
+  });
+});
+
+describe("mcp-leaf", () => {
+  it("says what is wrong, and leaves with 2", () => {
+    const cases: Array<[string[], RegExp]> = [
+      [["wrap", "--map", "no/such-map", "--", "x"], /the map cannot be loaded: no\/such-map/],
+      [["wrap", "--map", "https://maps.invalid/x", "--", "x"], /the map cannot be loaded: mapHash is missing/],
+      [["wrap", "--map", "toy", "--hash", "x", "--", "x"], /not a sha256 digest/],
+      [["wrap", "--map", "toy", "--hash", "0".repeat(64), "--", "x"], /expected sha256:0/],
+      [["wrap", "--", "x"], /--map is missing/],
+      [["wrap", "--map", "toy"], /command is missing/],
+      [["wrap", "--map", "toy", "--"], /command is missing/],
+      [["wrap", "--map", "toy", "--min-text-length", "x", "--", "y"], /no number/],
+      [["wrap", "--nonsense", "--", "y"], /nonsense/],
+      [["nonsense"], /unknown command/],
+    ];
+    for (const [args, message] of cases) {
+      const { status, stderr, stdout } = run(args);
+      expect(stderr).toMatch(message);
+      expect([status, stdout]).toEqual([2, ""]);
+    }
+  });
+
+  it("says when the server cannot be run", () => {
+    const { status, stderr } = run(["wrap", "--map", "toy", "--", "/no/such/command"]);
+    expect([status, stderr.includes("cannot run the server")]).toEqual([127, true]);
+  });
+
+  it("helps", () => {
+    for (const args of [[], ["--help"], ["wrap", "--help"]]) {
+      const { status, stdout } = run(args);
+      expect(status).toBe(0);
+      expect(stdout).toContain("mcp-leaf wrap --map MAP");
+    }
+    const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
+    expect(run(["--version"]).stdout).toBe(`${version}\n`);
+    expect(run(["maps"]).stdout).toContain(`toy\t${toy.mapId}\t`);
+  });
+});
