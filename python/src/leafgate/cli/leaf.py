@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_lines
+from leafgate.cli.json_lines import field, serve_standard_streams
 from leafgate.cli.tokens import MAP_OPTION
 from leafgate.codec.read_leaf import CodecMetaEntry, read_codec_meta, strip_codec_meta
 from leafgate.codec.verify_leaf import verify_codec_meta
@@ -19,10 +19,6 @@ from leafgate.tokens.verify import check as check_ids
 LEVEL_OPTION = click.option(
     "--level", type=click.Choice(LEVELS), default="canonical", show_default=True, help="How much is proved (spec 5.7)."
 )
-
-
-def _serve(answer: Any) -> None:
-    serve_lines(click.get_binary_stream("stdin"), click.get_binary_stream("stdout"), answer)
 
 
 @click.group()
@@ -45,7 +41,7 @@ def check(map_name: str, level: Level) -> None:
         text, ids = field(line, "text", str), field(line, "ids", list)
         return check_ids(encoder, text, ids, level=level, map_id=line.get("map_id")).as_json()
 
-    _serve(answer)
+    serve_standard_streams(answer)
 
 
 @command.command()
@@ -55,10 +51,10 @@ def wrap(map_name: str) -> None:
     encoder = MapFiles().load(map_name)
 
     def answer(line: dict[str, Any]) -> dict[str, Any]:
-        least = line.get("minTextLength", 1)
+        least = field(line, "minTextLength", int) if "minTextLength" in line else 1
         return {"result": wrap_tool_call(field(line, "result", dict), encoder, min_text_length=least)}
 
-    _serve(answer)
+    serve_standard_streams(answer)
 
 
 @command.command()
@@ -72,7 +68,7 @@ def verify(map_name: str, level: Level) -> None:
         found = verify_codec_meta(field(line, "result", dict), encoder, level=level)
         return {"entries": [{"textIndex": v.text_index, "verdict": v.verdict, "reason": v.reason} for v in found]}
 
-    _serve(answer)
+    serve_standard_streams(answer)
 
 
 @command.command()
@@ -90,13 +86,13 @@ def read() -> None:
             return {"error": "bad-digest", "message": str(error)}
         return {"entries": [_entry_json(entry) for entry in entries]}
 
-    _serve(answer)
+    serve_standard_streams(answer)
 
 
 @command.command()
 def strip() -> None:
     """{"result"} -> {"result"}: a tool result without leaves."""
-    _serve(lambda line: {"result": strip_codec_meta(field(line, "result", dict))})
+    serve_standard_streams(lambda line: {"result": strip_codec_meta(field(line, "result", dict))})
 
 
 @command.command()
@@ -109,7 +105,7 @@ def digest() -> None:
         except MapDigestError as error:
             return {"error": "bad-digest", "message": str(error)}
 
-    _serve(answer)
+    serve_standard_streams(answer)
 
 
 def _entry_json(entry: CodecMetaEntry) -> dict[str, Any]:

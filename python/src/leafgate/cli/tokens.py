@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_lines
+from leafgate.cli.json_lines import field, serve_standard_streams
 from leafgate.model.errors import IdsError, TextError
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.encoder import classify_ids
 
 MAP_OPTION = click.option(
-    "--map", "map_name", required=True, metavar="MAP", help="A map's id, the part behind its slash, a digest, or a file."
+    "--map", "map_name", required=True, metavar="MAP", help="A map's id, the part behind its slash, a digest or a file."
 )
 
 
@@ -35,7 +35,7 @@ def encode(map_name: str) -> None:
     def answer(line: dict[str, Any]) -> dict[str, Any]:
         return {"ids": encoder.encode(field(line, "text", str))}
 
-    serve_lines(click.get_binary_stream("stdin"), click.get_binary_stream("stdout"), answer)
+    serve_standard_streams(answer)
 
 
 @command.command()
@@ -54,7 +54,7 @@ def decode(map_name: str) -> None:
         except UnicodeDecodeError:
             raise TextError("the bytes of these ids are no UTF-8") from None
 
-    serve_lines(click.get_binary_stream("stdin"), click.get_binary_stream("stdout"), answer)
+    serve_standard_streams(answer)
 
 
 @command.command()

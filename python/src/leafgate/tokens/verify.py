@@ -5,7 +5,6 @@ Touches nothing. The cheap questions come first, and only a refusal pays for fin
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +38,7 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
         return classify_ids(encoder.map, ids) or "unknown-id"
     if decoded != raw:
         return classify_ids(encoder.map, ids) or "text-mismatch"
-    if _may_hold_booleans(encoder, raw) and operator.countOf(map(type, ids), int) != len(ids):
+    if _holds_boolean(encoder, raw, ids):
         return "not-integer"
     if level == "canonical" and not _is_canonical(encoder, text, ids):
         return "non-canonical"
@@ -50,10 +49,26 @@ def _spells(map_id: object, digest: str) -> bool:
     return is_digest(map_id) and parse_digest(map_id) == digest
 
 
-def _may_hold_booleans(encoder: Encoder, raw: bytes) -> bool:
-    """True decodes like 1 and False like 0; only a text that holds one of those two tokens can hide one."""
-    zero, one = encoder.map.token_of_id.get(0), encoder.map.token_of_id.get(1)
-    return (zero is not None and zero in raw) or (one is not None and one in raw)
+def _holds_boolean(encoder: Encoder, raw: bytes, ids: Sequence[Any]) -> bool:
+    """True decodes like 1 and False like 0. Only where the text holds such a token can one hide, and they are few."""
+    tokens = encoder.map.token_of_id
+    for id in (0, 1):
+        token = tokens.get(id)
+        if token is not None and token in raw and _boolean_among(ids, id):
+            return True
+    return False
+
+
+def _boolean_among(ids: Sequence[Any], id: int) -> bool:
+    """Going from one element that equals this id to the next costs half of looking at every element's type."""
+    at = -1
+    try:
+        while True:
+            at = ids.index(id, at + 1)
+            if type(ids[at]) is not int:
+                return True
+    except ValueError:  # no more of them
+        return False
 
 
 def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
