@@ -52,5 +52,8 @@ wanted=$(find typescript/src typescript/examples typescript/tsconfig*.json -type
 if [ ! -d typescript/dist ] || ! fits .tools/build.stamp "$wanted"; then
     echo "setup: building typescript" >&2
     (cd typescript && npm run --silent build)
+    # So that `npx @codecai/mcp-leaf` works inside typescript/ as it does where the package is installed.
+    chmod +x typescript/dist/src/cli.js
+    ln -sfn ../../dist/src/cli.js typescript/node_modules/.bin/mcp-leaf
     echo "$wanted" >.tools/build.stamp
 fi
