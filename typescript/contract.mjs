@@ -4,16 +4,27 @@ import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { findBundledMap } from "./dist/src/bundled-maps.js";
 import {
+  CatalogError,
   CodecMetaMapMismatchError,
+  canonicalHash8,
+  canonicalShape,
   IdsError,
+  inferNamespace,
   MapDigestError,
   MapHashMismatchError,
   MapInvalidError,
   MapUnreachableError,
   makeMetaTokenizer,
+  normalizeNamespace,
+  parsePrimitiveId,
+  parseToolId,
+  promptIdFor,
   readCodecMeta,
+  resolveCollisions,
+  resourceIdFor,
   stripCodecMeta,
   TextError,
+  toolIdFor,
   verifyCodecMeta,
   wrapToolCall,
 } from "./dist/src/index.js";
@@ -22,11 +33,35 @@ import { digestOf, isRecord, parseDigest } from "./dist/src/leaf.js";
 
 const USAGE = `usage: node contract.mjs COMMAND --map ID|PATH [--level canonical|decode]
 
-COMMAND is encode, decode, check, wrap, verify; or read, strip, digest, load, which need no map.`;
-const WITHOUT_MAP = ["read", "strip", "digest", "load"];
+COMMAND is encode, decode, check, wrap, verify; or read, strip, digest, load, tool-id, which need no map.`;
+const WITHOUT_MAP = ["read", "strip", "digest", "load", "tool-id"];
 const FLUSH = 1 << 16;
 
 class BadLine extends Error {}
+
+// What a line of `tool-id` may ask (spec 1).
+const idQuestions = {
+  "parse-tool-id": ({ id }) => parseToolId(a("string", "id", id)),
+  "parse-primitive-id": ({ id }) => parsePrimitiveId(a("string", "id", id)),
+  hash8: ({ name, input_schema }) => ({
+    shape: canonicalShape(input_schema),
+    hash8: canonicalHash8(a("string", "name", name), input_schema),
+  }),
+  "infer-namespace": ({ name }) => ({ namespace: inferNamespace(a("string", "name", name)) }),
+  "normalize-namespace": ({ server }) => ({ namespace: normalizeNamespace(a("string", "server", server)) }),
+  "tool-id": ({ name, input_schema, server, version }) => ({
+    id: toolIdFor(a("string", "name", name), input_schema, { server: aOrNull("string", "server", server), version }),
+  }),
+  "resource-id": ({ uri, name, server }) => ({
+    id: resourceIdFor(a("string", "uri", uri), a("string", "name", name), aOrNull("string", "server", server)),
+  }),
+  "prompt-id": ({ name, arguments: names, server }) => ({
+    id: promptIdFor(a("string", "name", name), a("array", "arguments", names), aOrNull("string", "server", server)),
+  }),
+  "resolve-collisions": ({ ids }) => ({
+    keys: resolveCollisions(a("array", "ids", ids).map((id) => a("string", "ids", id))),
+  }),
+};
 
 const commands = {
   encode: ({ text }, { tokenizer }) => ({ ids: tokenizer.encode(a("string", "text", text)) }),
@@ -54,12 +89,21 @@ const commands = {
     const tokenizer = await makeMetaTokenizer({ mapUrl: path, mapHash, cache: false });
     return { loaded: tokenizer.map.name, ...(text === undefined ? {} : { ids: tokenizer.encode(text) }) };
   },
+  "tool-id": (fields) => {
+    const ask = a("string", "ask", fields.ask);
+    if (!Object.hasOwn(idQuestions, ask)) throw new BadLine(`"ask" is none of ${Object.keys(idQuestions).join(", ")}`);
+    return idQuestions[ask](fields);
+  },
 };
 
 function a(type, name, value) {
   const found = Array.isArray(value) ? "array" : value === null ? "null" : typeof value;
   if (found !== type) throw new BadLine(`"${name}" must be ${type}, it is ${found}`);
   return value;
+}
+
+function aOrNull(type, name, value) {
+  return value === undefined || value === null ? null : a(type, name, value);
 }
 
 /** The ids with NaN in the place of numbers that were written with a fraction or an exponent. */
@@ -87,7 +131,7 @@ async function answer(bytes, command, context) {
 function refusal(error) {
   const { message } = error;
   if (error instanceof TextError) return { error: "bad-text", message };
-  if (error instanceof IdsError) return { error: error.reason, message };
+  if (error instanceof IdsError || error instanceof CatalogError) return { error: error.reason, message };
   if (error instanceof CodecMetaMapMismatchError) {
     return { error: "map-mismatch", expected: error.expected, found: error.found, textIndex: error.textIndex };
   }

@@ -199,9 +199,6 @@ def test_collisions() -> None:
     assert all(len(set(answer["keys"])) == len(answer["keys"]) for answer in found)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Python hashes server names with lone surrogates, which have no UTF-8; Node refuses"
-)
 def test_servers_with_lone_surrogates() -> None:
     same({"ask": "normalize-namespace", "server": server} for server in NAMES if is_lone(server))
 

@@ -33,6 +33,25 @@ export {
   takeIds,
 } from "./read-leaf.js";
 export type { MapFacts } from "./tokenizer.js";
+export {
+  CatalogError,
+  canonicalHash8,
+  canonicalShape,
+  clashingNamespaces,
+  formatPrimitiveId,
+  formatToolId,
+  inferNamespace,
+  normalizeNamespace,
+  type PrimitiveKind,
+  parsePrimitiveId,
+  parseToolId,
+  promptIdFor,
+  resolveCollisions,
+  resourceIdFor,
+  type ToolIdOptions,
+  type ToolIdParts,
+  toolIdFor,
+} from "./tool-id.js";
 export { type LeafVerdict, type VerifyOptions, verifyCodecMeta } from "./verify.js";
 export { wrapServer } from "./wrap-server.js";
 export { buildMetaBlock, type WrapOptions, wrapToolCall } from "./write-leaf.js";

@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "redact": ("leafgate.cli.redact", "Replace secrets in JSON lines as the firewall does."),
     "tokens": ("leafgate.cli.tokens", "Encode, decode, and look at tokenizer maps."),
     "leaf": ("leafgate.cli.leaf", "Judge leaf tokenizations."),
+    "tool-id": ("leafgate.cli.tool_id", "Make and parse the ids of tools, resources and prompts."),
 }
 
 

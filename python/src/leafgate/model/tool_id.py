@@ -125,13 +125,14 @@ def normalize_namespace(server: str) -> str:
     """A server's name within the namespace grammar. Deterministic, not injective: see clashing_namespaces."""
     if _NAMESPACE.fullmatch(server) and id_weight(server) <= MAX_NAMESPACE_WEIGHT:
         return server
+    digest = _sha256_hex(server)  # taken first: lone surrogates are refused whether or not the digest is needed
     lowered = re.sub(r"[A-Z]", lambda match: match[0].lower(), server)
     plain = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]", "-", lowered)).strip("-")
     if not re.match(r"[a-z]", plain):
         plain = f"x-{plain}"
     if plain == "x-" or len(plain) > 64 or id_weight(plain) > MAX_NAMESPACE_WEIGHT:
         # What the cut loses, six hex digits of the whole name make up for.
-        suffix = "-" + _sha256_hex(server)[:6]
+        suffix = "-" + digest[:6]
         plain = _cut_to_weight(plain, MAX_NAMESPACE_WEIGHT - 7).rstrip("-_") + suffix
     return plain
 
@@ -258,9 +259,15 @@ def _cut_to_weight(text: str, room: int) -> str:
 def _usable(text: str) -> str:
     if not isinstance(text, str) or not text:
         raise CatalogError("a name is a string that is not empty")
-    if not text.isascii() and re.search("[\ud800-\udfff]", text):
-        raise CatalogError("a name with lone surrogates cannot be sent to its server")
+    _utf8(text)
     return text
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise CatalogError("a name with lone surrogates cannot be sent to its server") from None
 
 
 def _canonical_json(value: Any) -> str:
@@ -268,4 +275,4 @@ def _canonical_json(value: Any) -> str:
 
 
 def _sha256_hex(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_utf8(text)).hexdigest()
