@@ -1,0 +1,116 @@
+"""The searchable form of a catalog. In: items, an embedder, an earlier index. Out: CatalogIndex. May touch: nothing.
+
+What an item contributes depends on that item alone and is reused by its digest; only sums over the catalog are redone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leafgate.browse.item_text import ItemText, item_digest, item_text
+from leafgate.browse.lexical import Entries, LexicalIndex, WordNumbers, build_lexical, count_words
+from leafgate.browse.meaning import Embedder, unit
+from leafgate.browse.spelling import SpellingIndex, build_spelling
+from leafgate.model.tool import SelectableItem
+
+Floats = NDArray[np.float32]
+
+SERVER: Final = 0.4  # weight of what the server's tools have in common
+
+
+@dataclass(frozen=True)
+class CatalogIndex:
+    """Position k is the k-th item by id. `own` is the meaning of each item, `vectors` has its server's share in it."""
+
+    digests: tuple[bytes, ...]
+    entries: Entries
+    own: NDArray[np.float16] | None
+    model: str
+    lexical: LexicalIndex
+    spelling: SpellingIndex
+    vectors: Floats | None
+
+
+def build_index(
+    items: Sequence[SelectableItem], embedder: Embedder | None, earlier: CatalogIndex | None = None
+) -> CatalogIndex:
+    digests = tuple(item_digest(item) for item in items)
+    model = embedder.version if embedder else ""
+    reusable = earlier is not None and earlier.model == model
+    places = {digest: place for place, digest in enumerate(earlier.digests)} if reusable and earlier else {}
+    fresh = [k for k, digest in enumerate(digests) if digest not in places]
+    texts = [item_text(items[k]) for k in fresh]
+    numbers = WordNumbers(earlier.lexical.word_ids if places and earlier else {})
+    entries = count_words(texts, numbers)
+    own = embed_items(texts, embedder) if embedder else None
+    if places and earlier:
+        source = np.empty(len(items), np.int64)  # where item k lies in earlier items followed by fresh ones
+        source[fresh] = len(earlier.digests) + np.arange(len(fresh))
+        kept = [k for k, digest in enumerate(digests) if digest in places]
+        source[kept] = [places[digests[k]] for k in kept]
+        entries = _pick(_joined(earlier.entries, entries), source)
+        if own is not None and earlier.own is not None:
+            own = np.concatenate((earlier.own, own))[source]
+    entries, words = _compact(entries, list(numbers))
+    lexical = build_lexical(entries, words)
+    return CatalogIndex(
+        digests=digests,
+        entries=entries,
+        own=own,
+        model=model,
+        lexical=lexical,
+        spelling=build_spelling(words, np.diff(lexical.bounds)[lexical.term_of_word].astype(np.float32)),
+        vectors=None if own is None else with_server(own, items),
+    )
+
+
+def embed_items(texts: Sequence[ItemText], embedder: Embedder) -> NDArray[np.float16]:
+    """One vector per item; summing unit vectors is comparing with each of them. Half precision halves the cache."""
+    if not texts:
+        return embedder.embed([]).astype(np.float16)
+    labels = embedder.embed([text.label for text in texts])
+    summaries = embedder.embed([text.summary for text in texts])
+    return unit(labels + summaries).astype(np.float16)
+
+
+def with_server(halves: NDArray[np.float16], items: Sequence[SelectableItem]) -> Floats:
+    """Each item's vector, leaning towards the middle of its server's: what the server is about, its tools are about."""
+    own = halves.astype(np.float32)
+    if not len(own):
+        return own
+    numbers = WordNumbers()
+    group = np.array([numbers[item.server or item.namespace] for item in items])
+    sums = np.zeros((len(numbers), own.shape[1]), np.float32)
+    np.add.at(sums, group, own)
+    return unit(own + np.float32(SERVER) * unit(sums)[group])
+
+
+def _joined(first: Entries, second: Entries) -> Entries:
+    return Entries(
+        np.concatenate((first.word, second.word)),
+        np.concatenate((first.field, second.field)),
+        np.concatenate((first.count, second.count)),
+        np.concatenate((first.bounds, second.bounds[1:] + first.bounds[-1])),
+    )
+
+
+def _pick(entries: Entries, source: NDArray[np.int64]) -> Entries:
+    lengths = np.diff(entries.bounds)[source]
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    rows = np.repeat(entries.bounds[:-1][source] - bounds[:-1], lengths) + np.arange(bounds[-1])
+    return Entries(entries.word[rows], entries.field[rows], entries.count[rows], bounds.astype(np.int32))
+
+
+def _compact(entries: Entries, words: Sequence[str]) -> tuple[Entries, list[str]]:
+    """Numbers the words alphabetically and forgets unused ones, so that an index does not depend on its history."""
+    used = np.unique(entries.word)
+    kept = sorted(int(n) for n in used)
+    kept.sort(key=lambda n: words[n])
+    number = np.zeros(len(words), np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    return Entries(number[entries.word], entries.field, entries.count, entries.bounds), [words[n] for n in kept]

@@ -1,0 +1,47 @@
+"""Reading a query: what is a wish, and what is an argument that must be left alone."""
+
+import pytest
+from leafgate.browse.query import MAX_WORDS, parse_query
+
+
+def telling(text: str) -> set[tuple[str, bool]]:
+    return {(word.text, word.fixed) for word in parse_query(text).words if word.tells}
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("please list the files", {("list", False), ("files", False)}),
+        ('echo the string "helo wrld"', {("echo", False), ("string", False), ("helo", True), ("wrld", True)}),
+        ("chose 'Germny' now", {("chose", False), ("germny", True), ("now", False)}),
+        ("open https://exmaple.com/a_b now", {("open", False), ("url", True), ("now", False)}),
+        ("crawl docs.example.com", {("crawl", False), ("url", True)}),
+        ("read /var/lgo.json", {("read", False), ("file", True), ("var", True), ("lgo", True), ("json", True)}),
+        ("show pod api-7f9", {("show", False), ("pod", False), ("api", True), ("7f9", True)}),
+        ("call parse_qs", {("call", False), ("parse", True), ("qs", True)}),
+        ("commit 42", {("commit", False)}),
+        ("don't stop", {("stop", False)}),
+    ],
+)  # fmt: skip
+def test_arguments_are_fixed_and_courtesies_say_nothing(query: str, words: set[tuple[str, bool]]) -> None:
+    assert telling(query) >= words
+    assert {word for word, fixed in telling(query) if not fixed} == {word for word, fixed in words if not fixed}
+
+
+def test_quotations_and_tokens_are_kept_as_they_stand() -> None:
+    query = parse_query("use `Send Mail` or github:create_issue#0a1b2c3d, please")
+    assert query.quoted == ("Send Mail",)
+    assert "github:create_issue#0a1b2c3d" in query.mentions
+
+
+ODD = ["", "   ", "\x00", "?!", '"', "`", "''", "\ud800", "🙂" * 50, "(" * 100_000, '"' * 100_000]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_queries_are_read(text: str) -> None:
+    assert all(not word.text.isspace() for word in parse_query(text).words)
+
+
+def test_a_huge_query_is_cut() -> None:
+    assert len(parse_query("word%d " * 200_000).words) <= MAX_WORDS
+    assert len(parse_query(" ".join(f"word{n}" for n in range(100_000))).words) == MAX_WORDS
