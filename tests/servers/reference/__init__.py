@@ -1,0 +1,1 @@
+"""The parts of the reference server: what it offers, one file per kind, and how it asks the client."""
