@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "catalog": ("leafgate.cli.catalog", "List, show and lint a catalog."),
     "sanitize": ("leafgate.cli.sanitize", "Clean JSON lines as the firewall does."),
     "redact": ("leafgate.cli.redact", "Replace secrets in JSON lines as the firewall does."),
+    "scan": ("leafgate.cli.scan", "Look for poison in the tool definitions of a catalog."),
     "tokens": ("leafgate.cli.tokens", "Encode, decode, and look at tokenizer maps."),
     "leaf": ("leafgate.cli.leaf", "Judge leaf tokenizations."),
     "tool-id": ("leafgate.cli.tool_id", "Make and parse the ids of tools, resources and prompts."),

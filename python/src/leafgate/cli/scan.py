@@ -1,0 +1,55 @@
+"""`leafgate scan`: judge the definitions of a saved catalog. Touches the file it is given and standard output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leafgate.catalog.snapshot_file import read_catalog_file
+from leafgate.firewall.scan import FLAG_AT, scan_definition
+
+
+@click.command()
+@click.option("--catalog", "path", required=True, type=click.Path(dir_okay=False, path_type=Path),
+              help="A JSON file of definitions, as saved from tools/list.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="A JSON array, one element per definition.")
+@click.option("--min-risk", type=click.FloatRange(0, 1), default=None,
+              help="List only definitions of at least this risk (default: all in JSON, else the flagged).")  # fmt: skip
+def command(path: Path, as_json: bool, min_risk: float | None) -> None:
+    """Look for hidden instructions, exfiltration requests, shadowing, invisible characters and chat markers.
+
+    Every string of a definition is read: names, descriptions, schemas down to enum values. The JSON form lists
+    {"server", "tool", "risk", "findings": [{"kind", "where", "weight", "excerpt"}]} for every tool, in file order;
+    risk runs from 0 to 1, and from 0.5 on a definition deserves a person's eyes.
+    """
+    rows = [
+        row for row in _rows(path) if row["risk"] >= (min_risk if min_risk is not None else 0 if as_json else FLAG_AT)
+    ]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(f"{row['risk']:.2f}  {row['server'] or '-'}  {json.dumps(row['tool'])}")
+        for finding in row["findings"]:
+            click.echo(f"      {finding['kind']}  {json.dumps(finding['where'])}  {json.dumps(finding['excerpt'])}")
+    click.echo(f"{len(rows)} listed.")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    listings = read_catalog_file(path)
+    names = {place: [_name(tool) for tool in listing.tools] for place, listing in enumerate(listings)}
+    rows: list[dict[str, Any]] = []
+    for place, listing in enumerate(listings):
+        others = [name for other, found in names.items() if other != place for name in found]
+        for tool in listing.tools:
+            scan = scan_definition(tool, others, own_names=names[place])
+            found = [finding.as_json() for finding in scan.findings]
+            rows.append({"server": listing.server, "tool": _name(tool), "risk": scan.risk, "findings": found})
+    return rows
+
+
+def _name(tool: Any) -> str:
+    return str(tool.get("name", ""))

@@ -1,0 +1,97 @@
+"""A sieve for short byte strings in long ones. In: bytes. Out: where one of many needles may begin. Pure.
+
+Each pair of neighbouring bytes is looked up in a table of 65,536; the few places that pass are tried on their next two
+pairs. The price is one table look per byte whatever the number of needles, where a regular expression pays per needle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_REACH: Final = 4  # bytes of a needle that are looked at
+_PADDING: Final = b"\n" * (_REACH + 2)  # so that the last bytes have neighbours; no needle is made of line feeds
+
+Needle = tuple[Iterable[int], ...]  # the bytes that may stand at each place
+
+
+class Sieve:
+    """Built once from families of needles. A find may be false; a miss never is."""
+
+    def __init__(self, families: Mapping[str, Iterable[Needle]]) -> None:
+        """`families`: name -> needles, each a sequence of one to four sets of bytes."""
+        self._tables: Final = tuple(np.zeros(65536, np.uint16) for _ in range(_REACH - 1))
+        # Needles of one family and length share a bit: a short one would let everything pass for the longer ones.
+        self._bits: Final[dict[tuple[str, int], int]] = {}
+        for family, needles in families.items():
+            for needle in needles:
+                looked_at = tuple(tuple(choice) for choice in needle[:_REACH])
+                bit = self._bits.setdefault((family, len(looked_at)), 1 << len(self._bits))
+                self._add(bit, looked_at)
+        self._first: Final = self._tables[0].astype(bool)
+
+    def _add(self, bit: int, needle: tuple[tuple[int, ...], ...]) -> None:
+        padded = (*needle, *(tuple(range(256)),) * (_REACH - len(needle)))
+        for table, (first, second) in zip(self._tables, pairwise(padded), strict=True):
+            for one, two in product(first, second):
+                table[one | two << 8] |= bit
+
+    def families(self, data: bytes) -> set[str]:
+        """The families that have a find."""
+        _, bits = self._search(data)
+        seen = int(np.bitwise_or.reduce(bits)) if bits.size else 0
+        return {family for (family, _), bit in self._bits.items() if seen & bit}
+
+    def places(self, data: bytes) -> list[int]:
+        """Where finds begin, in order."""
+        places, _ = self._search(data)
+        found: list[int] = np.sort(places).tolist()
+        return found
+
+    def dirty(self, strings: Sequence[str]) -> set[str]:
+        """The strings that have a find in them."""
+        lengths = np.fromiter((len(item) for item in strings), np.intp, len(strings))
+        joined = "\n".join(strings)
+        if not joined.isascii():
+            lengths = np.fromiter((len(utf8(item)) for item in strings), np.intp, len(strings))
+        places, _ = self._search(utf8(joined))
+        ends = np.cumsum(lengths + 1)
+        owners = np.unique(np.searchsorted(ends, places, "right"))
+        return {strings[owner] for owner in owners.tolist()}
+
+    def _search(self, data: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint16]]:
+        padded = data + _PADDING
+        found = [self._search_from(padded, len(data), shift) for shift in (0, 1)]
+        return np.concatenate([places for places, _ in found]), np.concatenate([bits for _, bits in found])
+
+    def _search_from(
+        self, padded: bytes, length: int, shift: int
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint16]]:
+        """Finds at the even places, or with a shift of one at the odd ones."""
+        count = length // 2 + 1
+        first, *others = (np.frombuffer(padded, "<u2", count, shift + step) for step in range(len(self._tables)))
+        passed = np.flatnonzero(np.take(self._first, first))
+        bits = np.take(self._tables[0], first[passed])
+        for pairs, table in zip(others, self._tables[1:], strict=True):
+            bits = bits & np.take(table, pairs[passed])
+            left = np.flatnonzero(bits)
+            passed, bits = passed[left], bits[left]
+        places = passed * 2 + shift
+        inside = places < length
+        return places[inside], bits[inside]
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text that need not be sound."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def spelled(literal: str, *, any_case: bool = False) -> Needle:
+    """A needle for these characters, in UTF-8."""
+    if any_case:
+        return tuple({ord(char.lower()), ord(char.upper())} for char in literal)
+    return tuple((byte,) for byte in utf8(literal))
