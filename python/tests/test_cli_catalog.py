@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
 from leafgate.cli.catalog import command
 from leafgate.model.errors import CatalogError, ConfigError, GatewayError
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from leafgate.catalog.intake import (
     intake,
     mcp_prompt_to_selectable,

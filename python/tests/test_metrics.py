@@ -1,7 +1,6 @@
 import logging
 
 import pytest
-
 from leafgate.model.call import Origin
 from leafgate.telemetry.metrics import Metrics
 

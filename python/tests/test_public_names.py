@@ -5,9 +5,8 @@ import inspect
 import subprocess
 import sys
 
-import pytest
-
 import leafgate
+import pytest
 
 FROZEN = """
 CODEC_META_KEY Catalog CatalogError ChoiceCard CodecMetaMapMismatchError GatewayError ResultEnvelope RouteError

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from conftest import MAPS
-
 from leafgate.codec.write_leaf import wrap_tool_call
-from leafgate.firewall.redact import redact_text
-from leafgate.firewall.sanitize import sanitize_text
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
 from leafgate.model.call import Asking
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.leaf import CODEC_META_KEY
+from leafgate.ports import Offers
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.tokens.encoder import Encoder
@@ -47,7 +46,7 @@ class Rig:
                 upstream=self.upstream,
                 artifacts=MemoryArtifactStore(),
                 recorder=self.metrics,
-                clean=lambda text: redact_text(sanitize_text(text).text).text,
+                clean=make_cleaner(),
                 count=lambda text: len(cl100k.encode(text)),
                 encoder_of=MAPS.load,
                 **parts,
@@ -196,7 +195,7 @@ async def test_even_our_own_failure_is_an_answer(caplog: pytest.LogCaptureFixtur
 async def test_a_tool_that_is_gone_after_a_refresh_fails_closed() -> None:
     rig = await Rig({}).started()
     gone = await rig.id_of("send_mail")
-    rig.runtime.register_listings((await rig.upstream.list_tools())[:1])
+    rig.runtime.register(Offers(tools=(await rig.upstream.list_tools())[:1]))
     body = error_of(await rig.runtime.execute({"tool_id": gone}, rig.asking))
     assert body["error"] == "HYDRATE_FAILED"
     assert rig.upstream.calls == []

@@ -2,7 +2,6 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from leafgate.firewall.screen import choose_withheld, digest
 from leafgate.storage.map_files import MapFiles
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-
 from leafgate.model.errors import UpstreamFailure
 from leafgate.upstream.fleet import Fleet
 from leafgate.upstream.server_spec import ServerSpec, StdioServer
@@ -92,7 +91,7 @@ async def test_a_call_that_takes_too_long_times_out_and_others_go_on(tmp_path: P
 async def test_a_changed_list_is_noticed(tmp_path: Path) -> None:
     async with running(spec(tmp_path)) as fleet:
         seen: list[int] = []
-        fleet.on_change(lambda: seen.append(len(fleet.listings())))
+        fleet.on_change(lambda: seen.append(len(fleet.offers().tools)))
         await fleet.call_tool("moody", "grow", {})
         await until(lambda: seen)
         assert seen[-1] == 6

@@ -1,5 +1,4 @@
 import pytest
-
 from leafgate.admission.validate import compile_schema, violations
 from leafgate.model.errors import GatewayError
 

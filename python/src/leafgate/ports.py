@@ -22,6 +22,53 @@ class ToolListing:
     definition: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Offers:
+    """Everything that servers offer, each with its server's name."""
+
+    tools: Sequence[ToolListing] = ()
+    resources: Sequence[ToolListing] = ()
+    templates: Sequence[ToolListing] = ()
+    prompts: Sequence[ToolListing] = ()
+
+
+class Caller(Protocol):
+    """The client behind one call, as far as the server that works for it may talk to it."""
+
+    @property
+    def owner(self) -> str:
+        """The same for all calls of one client."""
+        ...
+
+    @property
+    def takes_input_requests(self) -> bool:
+        """Whether an `input_required` result can be handed to it as it is; else its questions are asked one by one."""
+        ...
+
+    @property
+    def resume(self) -> Mapping[str, Any]:
+        """`inputResponses` and `requestState`, where this call answers an `input_required` result."""
+        ...
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it declared that it can do, as MCP writes it."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """The level from which on it wants to hear the server's log."""
+        ...
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+    async def log(self, params: Mapping[str, Any]) -> None: ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A server's question (sampling, elicitation, roots). GatewayError where the client cannot be asked."""
+        ...
+
+
 class Upstream(Protocol):
     """One or many MCP servers."""
 
@@ -29,7 +76,9 @@ class Upstream(Protocol):
         """What is known now. Never waits for a server that is still starting."""
         ...
 
-    async def call_tool(self, server: str, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def call_tool(
+        self, server: str, name: str, args: Mapping[str, Any], caller: Caller | None = None
+    ) -> Mapping[str, Any]:
         """The raw result. Raises UpstreamFailure, and nothing else."""
         ...
 
@@ -38,12 +87,99 @@ class Upstream(Protocol):
         ...
 
 
+class PrimitiveUpstream(Protocol):
+    """Resources and prompts of one or many servers. Every method raises UpstreamFailure, and nothing else."""
+
+    async def list_resources(self) -> Sequence[ToolListing]: ...
+
+    async def list_resource_templates(self) -> Sequence[ToolListing]: ...
+
+    async def read_resource(self, server: str, uri: str, caller: Caller | None = None) -> Mapping[str, Any]: ...
+
+    async def list_prompts(self) -> Sequence[ToolListing]: ...
+
+    async def get_prompt(
+        self, server: str, name: str, args: Mapping[str, str], caller: Caller | None = None
+    ) -> Mapping[str, Any]: ...
+
+
+class NativeUpstream(PrimitiveUpstream, Protocol):
+    """What plain MCP clients need beyond tools: any request to one server, and word of updated resources."""
+
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], caller: Caller | None = None
+    ) -> Mapping[str, Any]: ...
+
+    def server_of_resource(self, uri: str) -> str | None:
+        """The server that this URI belongs to: by its list, by a template, or as the only one with resources."""
+        ...
+
+    def servers_with(self, capability: str) -> Sequence[str]:
+        """The servers that declare a capability (logging, completions, resources, …)."""
+        ...
+
+    async def watch(self, server: str, uri: str) -> None: ...
+
+    async def unwatch(self, server: str, uri: str) -> None: ...
+
+
 class ArtifactStore(Protocol):
     """Keeps what was withheld. A handle works only for the owner that made it."""
 
-    async def put(self, owner: str, artifact: Artifact) -> str: ...
+    async def put(self, owner: str, artifact: Artifact) -> str | None:
+        """The handle, of at most HANDLE_CHARS characters; None where the artifact is too large to be kept."""
+        ...
 
     async def get(self, owner: str, handle: str) -> Artifact | None: ...
+
+
+class ResultCache(Protocol):
+    """Keeps raw results of read-only tools for a while. An entry that cannot be kept is not an error."""
+
+    def epoch(self) -> int:
+        """Changes with every `clear`; a result is kept only if it was asked for in the present epoch."""
+        ...
+
+    async def get(self, key: str) -> Mapping[str, Any] | None: ...
+
+    async def put(self, key: str, raw: Mapping[str, Any], epoch: int) -> None: ...
+
+    def clear(self) -> None:
+        """Forgets everything, at once: it is part of the one step that swaps a catalog."""
+        ...
+
+
+@dataclass(frozen=True)
+class QuotaBreach:
+    """A limit that would be broken: whose (a meta-tool or a tool id), which, and when it may be tried again."""
+
+    scope: str
+    limit: Literal["max_calls_per_minute", "max_calls_per_session"]
+    retry_after: float | None
+
+
+class Quotas(Protocol):
+    """Counts calls per owner and scope. A scope is the name of a meta-tool, or a tool id."""
+
+    async def take(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
+        """Counts one call in every scope, or in none of them and says which limit forbids it."""
+        ...
+
+    async def peek(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
+        """What `take` would answer; counts nothing."""
+        ...
+
+
+class Clock(Protocol):
+    """Seconds that only ever grow, from any beginning."""
+
+    def __call__(self) -> float: ...
+
+
+class Sleep(Protocol):
+    """Lets some seconds pass."""
+
+    async def __call__(self, seconds: float, /) -> None: ...
 
 
 class Recorder(Protocol):

@@ -9,20 +9,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from mcp.server import Server
+import anyio
 
 from leafgate.cli.config import Config
-from leafgate.firewall.redact import redact_text
-from leafgate.firewall.sanitize import sanitize_text
+from leafgate.cli.controls import make_controls
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
-from leafgate.server.mcp_server import MapOffer, make_mcp_server
+from leafgate.server.mcp_server import MapOffer, McpGatewayServer, Surface
+from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP, MapFiles
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.upstream.fleet import Fleet
 from leafgate.version import __version__
+
+CALM_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,29 @@ class Gateway:
     metrics: Metrics
     offer: MapOffer
 
-    def mcp_server(self) -> Server[Any]:
+    def mcp_server(self) -> McpGatewayServer:
         """The gateway as an MCP server, for any transport."""
-        names = [member.spec.name for member in self.fleet.members()]
-        return make_mcp_server(self.runtime, names, self.offer, self.status)
+        config = self.config
+        surface = Surface(
+            mode=config.mode,
+            servers=[member.spec.name for member in self.fleet.members()],
+            hydrate=config.hydrate,
+            url_safe_names=config.url_safe_names,
+        )
+        return McpGatewayServer(
+            self.runtime, surface=surface, offer=self.offer, status=self.status, primitives=self.fleet
+        )
+
+    @asynccontextmanager
+    async def announcing(self, server: McpGatewayServer) -> AsyncIterator[None]:
+        """Changes at the upstreams reach this server's clients inside this context."""
+        news = _News()
+        self.fleet.on_change(news.changed)
+        self.fleet.on_update(news.updated)
+        async with anyio.create_task_group() as group:
+            group.start_soon(news.pass_on, server)
+            yield
+            group.cancel_scope.cancel()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -49,7 +71,7 @@ class Gateway:
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON."""
         members = [
-            {"name": m.spec.name, "state": m.state, "tools": len(m.tools), "last_failure": m.last_failure}
+            {"name": m.spec.name, "state": m.state, "tools": len(m.offers.tools), "last_failure": m.last_failure}
             for m in self.fleet.members()
         ]
         snapshot = self.runtime.snapshot
@@ -62,9 +84,33 @@ class Gateway:
         }
 
 
-def _clean(text: str) -> str:
-    """Everything foreign goes through both: first what could act on a model, then what must not leave."""
-    return redact_text(sanitize_text(text).text).text
+class _News:
+    """Changes at upstreams, gathered until they are passed on; a storm of them becomes one notification."""
+
+    def __init__(self) -> None:
+        self._waiting = anyio.Event()
+        self._changed = False
+        self._updated: dict[str, None] = {}
+
+    def changed(self) -> None:
+        self._changed = True
+        self._waiting.set()
+
+    def updated(self, uri: str) -> None:
+        self._updated[uri] = None
+        self._waiting.set()
+
+    async def pass_on(self, server: McpGatewayServer) -> None:
+        while True:
+            await self._waiting.wait()
+            await anyio.sleep(CALM_SECONDS)
+            self._waiting = anyio.Event()
+            changed, updated = self._changed, [*self._updated]
+            self._changed, self._updated = False, {}
+            if changed:
+                await server.clients.tell_changed()
+            for uri in updated:
+                await server.clients.tell_updated(uri)
 
 
 def compose(config: Config) -> Gateway:
@@ -80,17 +126,20 @@ def compose(config: Config) -> Gateway:
             upstream=fleet,
             artifacts=MemoryArtifactStore(),
             recorder=metrics,
-            clean=_clean,
+            clean=make_cleaner(),
+            primitives=fleet,
             count=lambda text: len(cards.encode(text)),
             encoder_of=maps.load,
             budget=config.budget,
             level=config.check,
+            controls=make_controls(config.controls),
+            index_store=IndexFiles(default_directory()),
             cache_stable=config.cache_stable,
         )
     )
 
     def refresh() -> None:
-        runtime.register_listings(fleet.listings())
+        runtime.register(fleet.offers())
 
     fleet.on_change(refresh)
     offer = MapOffer(default, digests | ({default} if default else set()), maps.load)

@@ -18,6 +18,7 @@ import yaml
 
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.model.errors import ConfigError
+from leafgate.model.mode import ExposureMode
 from leafgate.upstream.server_spec import HttpServer, ServerSpec, StdioServer
 
 Transport = Literal["stdio", "http"]
@@ -25,7 +26,23 @@ Transport = Literal["stdio", "http"]
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8808
 
-_KEYS: Final = ("mcpServers", "servers", "transport", "host", "port", "map", "budget", "check", "cache_stable")
+# Read by the rooms that they control (cli/controls).
+CONTROL_KEYS: Final = ("policy", "tolerant_args", "strict_output", "rate_limits", "cache", "retry", "breaker")
+_KEYS: Final = (
+    "mcpServers",
+    "servers",
+    "transport",
+    "host",
+    "port",
+    "map",
+    "budget",
+    "check",
+    "cache_stable",
+    "mode",
+    "hydrate",
+    "url_safe_names",
+    *CONTROL_KEYS,
+)
 _SERVER_KEYS: Final = (
     "command",
     "args",
@@ -54,7 +71,11 @@ class Config:
     budget: int = DEFAULT_BUDGET
     check: Literal["canonical", "decode"] = "canonical"
     cache_stable: bool = False
-    notices: tuple[str, ...] = field(default=())
+    mode: ExposureMode = ExposureMode.GATEWAY
+    hydrate: bool = True
+    url_safe_names: bool = False
+    controls: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
 
 def load_config(path: Path) -> Config:
@@ -95,6 +116,10 @@ class _Reading:
             budget=self._number("budget", DEFAULT_BUDGET, 100, 1_000_000),
             check=self._choice("check", ("canonical", "decode"), "canonical"),
             cache_stable=self._scalar("cache_stable", bool, False),
+            mode=ExposureMode(self._choice("mode", tuple(mode.value for mode in ExposureMode), "gateway")),
+            hydrate=self._scalar("hydrate", bool, True),
+            url_safe_names=self._scalar("url_safe_names", bool, False),
+            controls={key: self.document[key] for key in CONTROL_KEYS if key in self.document},
             notices=tuple(self.notices),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ class _Walk:
     def __init__(self, console: Console) -> None:
         self.console = console
         cards = MapFiles().load(CARD_MAP)
-        self.count = lambda text: len(cards.encode(text))
+        self.count: Callable[[str], int] = lambda text: len(cards.encode(text))
         self.with_gateway: dict[str, int] = {}
         self.without: dict[str, int] = {}
 

@@ -68,9 +68,10 @@ def command(
 async def _serve(config: Config) -> None:
     listener = bind(config.host, config.port) if config.transport == "http" else None
     gateway = compose(config)
-    async with gateway.running():
+    server = gateway.mcp_server()
+    async with gateway.running(), gateway.announcing(server):
         if listener is None:
-            await serve_stdio(gateway.mcp_server())
+            await serve_stdio(server)
             return
         host, port = listener.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -79,7 +80,7 @@ async def _serve(config: Config) -> None:
             await gateway.fleet.settled()
             _announce(gateway, url)
 
-        await serve_http(gateway.mcp_server(), listener, gateway.status, ready)
+        await serve_http(server, listener, gateway.status, ready)
     click.echo("leafgate: stopped")
 
 
@@ -88,7 +89,9 @@ def _announce(gateway: Gateway, url: str) -> None:
     console.print(f"[bold]leafgate {__version__}[/bold] is ready")
     for member in gateway.fleet.members():
         up = member.state == "up"
-        state = f"[green]up[/green], {len(member.tools)} tools" if up else f"[red]down[/red]: {member.last_failure}"
+        state = (
+            f"[green]up[/green], {len(member.offers.tools)} tools" if up else f"[red]down[/red]: {member.last_failure}"
+        )
         console.print(f"  {member.spec.name:12} {state}")
     console.print(f"  MCP endpoint [bold]{url}{MCP_PATH}[/bold]")
     console.print(f"  status       {url}/status")

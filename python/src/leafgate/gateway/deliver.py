@@ -16,7 +16,9 @@ from anyio import to_thread
 from leafgate.codec.annotate import Annotated, annotate
 from leafgate.codec.read_leaf import find_codec_meta, is_legacy_block, is_text_block, without_payload
 from leafgate.codec.write_leaf import with_payload
-from leafgate.firewall.screen import choose_withheld, digest
+from leafgate.firewall.cleaner import Cleaner
+from leafgate.firewall.fit import total
+from leafgate.firewall.screen import DEFAULT_INLINE, Withheld, screen, structured_facts
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
 from leafgate.model.leaf import Level
@@ -25,6 +27,7 @@ from leafgate.tokens.encoder import Encoder
 
 # Below this many characters a text is tokenized faster than a thread is found.
 THREAD_FROM: Final = 16_384
+SUMMARY_CHARS: Final = 500
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
@@ -33,15 +36,31 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Door:
-    """What delivering needs: the ports, the cleaner, the counter, the budget, and the encoder of a digest."""
+    """What delivering needs: the ports, the cleaner, the counter, the budget, and the encoder of a digest.
+
+    Servers with a policy of their own have their cleaner in `clean_for`.
+    """
 
     artifacts: ArtifactStore
     recorder: Recorder
-    clean: Callable[[str], str]
+    clean: Cleaner
     count: Count
     budget: int
     level: Level
     encoder_of: Callable[[str], Encoder]
+    inline_bytes: int = DEFAULT_INLINE
+    clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
+
+    def cleaner(self, origin: Origin | None) -> Cleaner:
+        """The cleaner for what comes from there."""
+        return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
+
+    def counter(self, asking: Asking) -> Count:
+        """Counts as the receiving model does, where its map is known."""
+        if asking.map_digest is None:
+            return total(self.count)
+        encoder = self.encoder_of(asking.map_digest)
+        return total(lambda text: len(encoder.encode(text)))
 
 
 @dataclass
@@ -59,19 +78,46 @@ class _Tally:
         return body
 
 
-async def deliver_result(door: Door, asking: Asking, origin: Origin, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's result, cleaned, shortened, and with ids of the client's map."""
-    blocks = _readable_blocks(raw)
-    cleaned = [_cleaned(block, door.clean) for block in blocks]
-    screened, refs = await _screen(door, asking, origin, cleaned)
+async def deliver_result(
+    door: Door,
+    asking: Asking,
+    origin: Origin,
+    raw: Mapping[str, Any],
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    structured: bool = False,
+) -> dict[str, Any]:
+    """A tool's result, cleaned, shortened, and with ids of the client's map.
+
+    `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
+    client that knows the tool's output schema.
+    """
+    cleaner, count = door.cleaner(origin), door.counter(asking)
+    size = _rough_size(raw)
+    blocks, untold = await off_loop(size, partial(_readable, raw))
+    limits = {"budget": door.budget, "inline": door.inline_bytes}
+    screened = await off_loop(size, partial(screen, blocks, untold, cleaner, count=count, **limits))
+    kept, refs = await _store(door, asking, origin, screened.slots, count)
     tally = _Tally()
-    visible = [await _with_ids(door, asking, origin, block, tally) for block in screened]
+    visible = [await _with_ids(door, asking, origin, block, tally) for block in kept]
     is_error = raw.get("isError") is True
-    provenance: dict[str, Any] = {"server": origin.server, "tool": origin.tool}
+    told: dict[str, Any] = {"server": origin.server, "tool": origin.tool, **(provenance or {})}
+    told |= screened.found.as_provenance()
+    if screened.annotations:
+        told["content_annotations"] = list(screened.annotations)
     if asking.map_digest is not None:
-        provenance |= {"map_id": asking.map_digest, "codec": tally.as_json()}
-    envelope = ResultEnvelope("error" if is_error else "ok", tuple(refs), provenance)
-    return {"content": visible, "isError": is_error, "_meta": {ENVELOPE_META_KEY: envelope.as_json()}}
+        told |= {"map_id": asking.map_digest, "codec": tally.as_json()}
+    envelope = ResultEnvelope(
+        "error" if is_error else "ok",
+        summary=_summary(kept) if refs else "",
+        facts=structured_facts(raw.get("structuredContent"), cleaner) or screened.facts,
+        artifacts=tuple(refs),
+        provenance=told,
+    )
+    result: dict[str, Any] = {"content": visible, "isError": is_error}
+    if structured and isinstance(raw.get("structuredContent"), Mapping):
+        result["structuredContent"] = cleaner.json(raw["structuredContent"]).value
+    return result | {"_meta": {ENVELOPE_META_KEY: envelope.as_json()}}
 
 
 async def deliver_own(
@@ -87,7 +133,12 @@ async def deliver_own(
     return result | ({"_meta": dict(meta)} if meta else {})
 
 
-def _readable_blocks(raw: Mapping[str, Any]) -> list[Block]:
+async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
+    """Large work goes to a thread, so that no other client waits for it."""
+    return work() if size < THREAD_FROM else await to_thread.run_sync(work)
+
+
+def _readable(raw: Mapping[str, Any]) -> tuple[list[Block], Any]:
     """The content, with withdrawn siblings folded into their text blocks, and structured content that no text tells."""
     content = raw.get("content")
     listed = content if isinstance(content, Sequence) and not isinstance(content, str) else []
@@ -98,9 +149,9 @@ def _readable_blocks(raw: Mapping[str, Any]) -> list[Block]:
         found = find_codec_meta(raw, index)
         blocks.append(block if found is None else with_payload(block, found.as_json()))
     structured = raw.get("structuredContent")
-    if structured is not None and not any(_tells(block, structured) for block in blocks):
-        blocks.append({"type": "text", "text": json.dumps(structured, ensure_ascii=False, separators=(",", ":"))})
-    return blocks
+    if structured is not None and any(_tells(block, structured) for block in blocks):
+        structured = None
+    return blocks, structured
 
 
 def _tells(block: Block, structured: object) -> bool:
@@ -115,30 +166,54 @@ def _tells(block: Block, structured: object) -> bool:
         return False
 
 
-def _cleaned(block: Block, clean: Callable[[str], str]) -> Block:
-    if not is_text_block(block):
-        return block
-    text = clean(block["text"])
-    return block if text == block["text"] else {**block, "text": text}
+def _rough_size(raw: Mapping[str, Any]) -> int:
+    """Enough to know whether the work is large: the strings of the blocks; any structured content counts as large."""
+    content = raw.get("content")
+    size = THREAD_FROM if raw.get("structuredContent") else 0
+    for block in content if isinstance(content, Sequence) and not isinstance(content, str) else ():
+        inner = block.get("resource") if isinstance(block, Mapping) else None
+        for holder in (block, inner):
+            if isinstance(holder, Mapping):
+                size += 64 + sum(len(part) for part in holder.values() if isinstance(part, str))
+    return size
 
 
-async def _screen(
-    door: Door, asking: Asking, origin: Origin, blocks: Sequence[Block]
+async def _store(
+    door: Door, asking: Asking, origin: Origin, slots: Sequence[Block | Withheld], count: Count
 ) -> tuple[list[Block], list[ArtifactRef]]:
-    """Shortens what does not fit, and stores it whole."""
-    positions = [index for index, block in enumerate(blocks) if is_text_block(block)]
-    texts = [blocks[index]["text"] for index in positions]
-    withheld = await _off_loop(sum(map(len, texts)), partial(choose_withheld, texts, door.count, door.budget))
-    screened = list(blocks)
+    """Stores what is withheld; its handle completes what stands in its place."""
+    blocks: list[Block] = []
     refs: list[ArtifactRef] = []
-    for position, kept in sorted(withheld.items()):
-        artifact = Artifact(kept.text.encode("utf-8", "replace"), "text/plain", f"{origin.server}:{origin.tool}")
+    for slot in slots:
+        if not isinstance(slot, Withheld):
+            blocks.append(slot)
+            continue
+        label = f"{origin.server}:{origin.tool}"
+        artifact = Artifact(slot.content, slot.media_type, label, origin, slot.size is not None)
         handle = await door.artifacts.put(asking.owner, artifact)
-        refs.append(ArtifactRef(handle, artifact.media_type, len(artifact.content), kept.tokens, kept.lines))
-        short = digest(kept, handle, door.count, door.budget)
-        door.recorder.shortened(origin, kept.tokens, door.count(short))
-        screened[positions[position]] = {**blocks[positions[position]], "text": short}
-    return screened, refs
+        block = slot.block(handle)
+        if handle is not None:
+            refs.append(_ref(handle, slot))
+        if block is not None:
+            blocks.append(block)
+        if slot.size is not None and slot.digest is not None:
+            door.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle)))
+    return blocks, refs
+
+
+def _ref(handle: str, slot: Withheld) -> ArtifactRef:
+    resource = slot.piece.block.get("resource")
+    uri = str(resource.get("uri", "")) if isinstance(resource, Mapping) else ""
+    if slot.size is None:
+        return ArtifactRef(handle, slot.media_type, len(slot.content), uri=uri)
+    size = slot.size
+    return ArtifactRef(
+        handle, slot.media_type, len(slot.content), size.tokens, size.lines, tokens_estimated=size.estimated, uri=uri
+    )
+
+
+def _summary(blocks: Sequence[Block]) -> str:
+    return "\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
 
 
 async def _with_ids(door: Door, asking: Asking, origin: Origin, block: Block, tally: _Tally) -> dict[str, Any]:
@@ -159,9 +234,4 @@ async def _with_ids(door: Door, asking: Asking, origin: Origin, block: Block, ta
 async def _annotated(door: Door, asking: Asking, block: Block) -> Annotated:
     assert asking.map_digest is not None
     encoder = door.encoder_of(asking.map_digest)
-    return await _off_loop(len(block["text"]), partial(annotate, block, encoder, door.level, asking.form))
-
-
-async def _off_loop(size: int, work: Callable[[], Answer]) -> Answer:
-    """Large work goes to a thread, so that no other client waits for it."""
-    return work() if size < THREAD_FROM else await to_thread.run_sync(work)
+    return await off_loop(len(block["text"]), partial(annotate, block, encoder, door.level, asking.form))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leafgate.browse.cards import make_choice_cards, render_page
+from leafgate.browse.confidence import Signal
 from leafgate.browse.navigate import list_path
-from leafgate.browse.rank import Signal
-from leafgate.gateway.snapshot import Snapshot
+from leafgate.gateway.snapshot import Shelf, Snapshot
 from leafgate.model.card import ChoiceCard
 from leafgate.model.errors import GatewayError
 
@@ -47,8 +47,8 @@ class Page:
         return {"signal": self.signal, "confidence": self.confidence, "cards": cards}
 
 
-def browse(snapshot: Snapshot, query: object, path: object, top_k: object, count: Callable[[str], int]) -> Page:
-    """A page of cards: for a query the best first, for a path what is there."""
+def browse(shelf: Shelf, query: object, path: object, top_k: object, count: Callable[[str], int]) -> Page:
+    """A page of cards of one kind: for a query the best first, for a path what is there."""
     if (query is None) == (path is None):
         raise GatewayError("ARGS_INVALID", "give exactly one of query and path")
     if type(top_k) is not int or not 1 <= top_k <= MAX_TOP_K:
@@ -56,10 +56,10 @@ def browse(snapshot: Snapshot, query: object, path: object, top_k: object, count
     if path is not None:
         if not isinstance(path, str):
             raise GatewayError("ARGS_INVALID", "path is a text")
-        return Page(list_path(snapshot.tree, path, count=count))
+        return Page(list_path(shelf.tree, path, count=count))
     if not isinstance(query, str) or not query.strip():
         raise GatewayError("ARGS_INVALID", "query is a text that is not empty")
-    found = snapshot.router.route(query, top_k=top_k)
+    found = shelf.router.route(query, top_k=top_k)
     kept = found.candidates[:NEAREST] if found.signal == "no_match" else found.candidates
     scores = {candidate.item.id: candidate.score for candidate in kept}
     cards = make_choice_cards([candidate.item for candidate in kept], scores=scores, count=count)

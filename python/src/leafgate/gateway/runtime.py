@@ -1,6 +1,7 @@
-"""The gateway as its servers see it: browse, hydrate, execute, view. In: whatever a client sent. Out: a result, always.
+"""The gateway as its servers see it. In: whatever a client sent. Out: a result, always.
 
-Awaits the ports it was given. Every request ends in `_answer`: one exit, one report, and no exception goes further.
+Awaits the ports it was given. Every operation of a meta-tool ends in `_answer`: one exit, one report, and no exception
+goes further. Native reads raise GatewayError or UpstreamFailure, because MCP has errors of its own for them.
 """
 
 from __future__ import annotations
@@ -8,28 +9,32 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, Final
 
+from leafgate.browse.rank import IndexStore
+from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.screen import DEFAULT_BUDGET
-from leafgate.gateway import discover
+from leafgate.gateway import discover, offers
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result
-from leafgate.gateway.execute import execute
+from leafgate.gateway.execute import ANYBODY, Controls, Requester, execute, rehearse, take_quota, wants_dry_run
+from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.session import BrowseMemory
-from leafgate.gateway.snapshot import Snapshot, build_snapshot
+from leafgate.gateway.snapshot import Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
 from leafgate.model.call import Asking
 from leafgate.model.envelope import ENVELOPE_META_KEY, ResultEnvelope
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
 from leafgate.model.leaf import Level
-from leafgate.ports import ArtifactStore, Recorder, ToolListing, Upstream
+from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Recorder, Upstream
 from leafgate.tokens.encoder import Encoder
 
 log = logging.getLogger("leafgate.gateway")
 
 BROWSE_META_KEY: Final = "leafgate/browse"
+INPUT_REQUIRED: Final = "input_required"
 
 _UPSTREAM_MESSAGES: Mapping[str, str] = {
     "UPSTREAM_TIMEOUT": "the server did not answer in time",
@@ -47,12 +52,16 @@ class GatewayParts:
     upstream: Upstream
     artifacts: ArtifactStore
     recorder: Recorder
-    clean: Callable[[str], str]
+    clean: Cleaner
     count: Callable[[str], int]
     encoder_of: Callable[[str], Encoder]
+    primitives: NativeUpstream | None = None
+    clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
+    controls: Controls = field(default_factory=Controls)
     budget: int = DEFAULT_BUDGET
     level: Level = "canonical"
     cache_stable: bool = False
+    index_store: IndexStore | None = None
 
 
 class ProxyRuntime:
@@ -68,78 +77,197 @@ class ProxyRuntime:
             budget=parts.budget,
             level=parts.level,
             encoder_of=parts.encoder_of,
+            clean_for=parts.clean_for,
         )
         self._seen = BrowseMemory() if parts.cache_stable else None
-        self._snapshot = build_snapshot((), parts.clean)
+        self._snapshot = build_snapshot(Offers(), parts.clean)
+        self._native: NativeOffers | None = None
 
     @property
     def snapshot(self) -> Snapshot:
         return self._snapshot
 
+    @property
+    def native(self) -> NativeOffers:
+        """The offers as plain MCP clients know them; made when they are first asked for."""
+        if self._native is None:
+            self._native = native_offers(self._snapshot, lambda value: self._parts.clean.json(value).value)
+        return self._native
+
     async def refresh_catalog(self) -> Snapshot:
         """Reads the upstreams' lists and swaps the new snapshot in; if anything fails, the old one stays whole."""
-        return self.register_listings(await self._parts.upstream.list_tools())
+        return self.register(Offers(tools=await self._parts.upstream.list_tools()))
 
-    def register_listings(self, listings: Iterable[ToolListing]) -> Snapshot:
+    def register(self, found: Offers) -> Snapshot:
         """Builds the new snapshot in one synchronous step, so that no request sees half of it."""
-        self._snapshot = build_snapshot(listings, self._parts.clean)
+        self._snapshot = build_snapshot(found, self._parts.clean, earlier=self._snapshot, store=self._parts.index_store)
+        self._native = None
         if self._seen is not None:
             self._seen.forget_all()
+        if self._parts.controls.cache is not None:
+            self._parts.controls.cache.clear()
         return self._snapshot
 
-    async def browse(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            await self._parts.upstream.settled()
-            top_k = args.get("top_k", discover.DEFAULT_TOP_K)
-            page = discover.browse(self._snapshot, args.get("query"), args.get("path"), top_k, self._parts.count)
-            if self._seen is not None:
-                cards, state = self._seen.of(asking.owner).page(page.cards)
-                self._seen.keep(asking.owner, state)
-                page = replace(page, cards=cards)
-            return await deliver_own(self._door, asking, page.text(), meta={BROWSE_META_KEY: page.as_json()})
+    async def browse(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
+        return await self._browse("tool_browse", lambda snapshot: snapshot.tools, args, asking, requester)
 
-        return await self._answer("tool_browse", asking, work)
+    async def browse_resources(
+        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        return await self._browse("resource_browse", lambda snapshot: snapshot.resources, args, asking, requester)
 
-    async def hydrate(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def browse_prompts(
+        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        return await self._browse("prompt_browse", lambda snapshot: snapshot.prompts, args, asking, requester)
+
+    async def hydrate(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            await self._parts.upstream.settled()
             # Intake cleaned the prose of a schema, but not the values that its server compares with.
             text = self._parts.clean(discover.hydrate(self._snapshot, args.get("tool_id")))
             if self._seen is not None:
                 self._seen.keep(asking.owner, self._seen.of(asking.owner).hydrated(str(args.get("tool_id"))))
             return await deliver_own(self._door, asking, text)
 
-        return await self._answer("tool_hydrate", asking, work)
+        return await self._answer("tool_hydrate", asking, requester, work)
 
-    async def execute(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def execute(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            await self._parts.upstream.settled()
-            done = await execute(self._snapshot, self._parts.upstream, args.get("tool_id"), args.get("args", {}))
-            return await deliver_result(self._door, asking, done.origin, done.raw)
+            if wants_dry_run(args):
+                report = await rehearse(
+                    self._snapshot,
+                    args.get("tool_id"),
+                    args.get("args", {}),
+                    requester=requester,
+                    controls=self._parts.controls,
+                )
+                return await deliver_own(self._door, asking, self._parts.clean(report.text()))
+            return await self._execute(args.get("tool_id"), args.get("args", {}), asking, requester)
 
-        return await self._answer("tool_execute", asking, work)
+        return await self._answer("tool_execute", asking, requester, work, counted=False)
 
-    async def view(self, args: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def call_native(
+        self, name: str, args: object, asking: Asking, requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        """A tool by its public name, as a client calls it that does its own tool search.
+
+        An error that its server answered with, by the protocol, is raised: such a client expects it as one.
+        """
+
         async def work() -> dict[str, Any]:
-            selector = args.get("selector", {"type": "head"})
-            text = await view(self._door, asking, args.get("handle"), selector)
-            return await deliver_own(self._door, asking, text)
+            tool = self.native.tools.get(name)
+            if tool is None:
+                raise GatewayError("HYDRATE_FAILED", "no tool has this name", path=name[:240])
+            return await self._execute(tool.item.id, args, asking, requester, structured=True)
 
-        return await self._answer("tool_view", asking, work)
+        return await self._answer("tools/call", asking, requester, work, counted=False, natively=True)
+
+    async def view(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
+        async def work() -> dict[str, Any]:
+            return await view(self._door, asking, args.get("handle"), args.get("selector", {"type": "head"}))
+
+        return await self._answer("tool_view", asking, requester, work)
+
+    async def read_resource(
+        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        async def work() -> dict[str, Any]:
+            upstream = self._primitives()
+            origin, raw = await offers.read_by_id(self._snapshot, upstream, args.get("resource_id"), requester.client)
+            return await deliver_result(self._door, asking, origin, raw)
+
+        return await self._answer("resource_read", asking, requester, work)
+
+    async def get_prompt(
+        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        async def work() -> dict[str, Any]:
+            given = args.get("prompt_id"), args.get("args")
+            origin, raw = await offers.get_by_id(self._snapshot, self._primitives(), *given, requester.client)
+            return await deliver_result(self._door, asking, origin, raw)
+
+        return await self._answer("prompt_get", asking, requester, work)
+
+    async def read_native(self, uri: str, requester: Requester = ANYBODY) -> dict[str, Any]:
+        """A resource's contents for a plain client: clean, whole."""
+        await self._parts.upstream.settled()
+        raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
+        return self._cleaned(raw, keep=("uri", "blob", "requestState"))
+
+    async def get_prompt_native(
+        self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        """A rendered prompt for a plain client."""
+        await self._parts.upstream.settled()
+        prompt = self.native.prompts.get(name)
+        if prompt is None:
+            raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
+        raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
+        return self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+
+    async def request_native(
+        self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
+    ) -> dict[str, Any]:
+        """Any other request of a plain client that one server answers."""
+        return self._cleaned(await self._primitives().request(server, method, params, requester.client), keep=())
+
+    async def _browse(
+        self,
+        operation: str,
+        shelf_of: Callable[[Snapshot], Shelf],
+        args: Mapping[str, Any],
+        asking: Asking,
+        requester: Requester,
+    ) -> dict[str, Any]:
+        async def work() -> dict[str, Any]:
+            top_k = args.get("top_k", discover.DEFAULT_TOP_K)
+            shelf = shelf_of(self._snapshot)
+            page = discover.browse(shelf, args.get("query"), args.get("path"), top_k, self._parts.count)
+            if self._seen is not None:
+                cards, state = self._seen.of(asking.owner).page(page.cards)
+                self._seen.keep(asking.owner, state)
+                page = replace(page, cards=cards)
+            return await deliver_own(self._door, asking, page.text(), meta={BROWSE_META_KEY: page.as_json()})
+
+        return await self._answer(operation, asking, requester, work)
+
+    async def _execute(
+        self, tool_id: object, args: object, asking: Asking, requester: Requester, *, structured: bool = False
+    ) -> dict[str, Any]:
+        parts = self._parts
+        done = await execute(
+            self._snapshot, parts.upstream, tool_id, args, requester=requester, controls=parts.controls
+        )
+        if done.raw.get("resultType") == INPUT_REQUIRED:
+            return self._cleaned(done.raw, keep=("requestState",))
+        return await deliver_result(
+            self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
+        )
 
     async def _answer(
-        self, operation: str, asking: Asking, work: Callable[[], Awaitable[dict[str, Any]]]
+        self,
+        operation: str,
+        asking: Asking,
+        requester: Requester,
+        work: Callable[[], Awaitable[dict[str, Any]]],
+        *,
+        counted: bool = True,
+        natively: bool = False,
     ) -> dict[str, Any]:
         """The one exit: a result, or an error that says whose fault it is; reported once either way."""
         started = monotonic()
         error: ErrorBody | None = None
         try:
+            await self._parts.upstream.settled()
+            if counted:  # a call of a tool takes its quota on its own way, after its arguments were checked
+                await take_quota(self._parts.controls, requester, operation)
             return await work()
         except GatewayError as refused:
             error = refused.body
         except UpstreamFailure as failed:
-            message = _UPSTREAM_MESSAGES.get(failed.code, "the server answered with an error")
-            error = _logged(ErrorBody(failed.code, message), operation, failed.detail)
+            error = _logged(upstream_error(failed), operation, failed.detail)
+            if natively and failed.rpc_code is not None and not error.retryable:
+                raise
         except Exception as unexpected:
             log.exception("unexpected failure in %s", operation)
             body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
@@ -152,6 +280,33 @@ class ProxyRuntime:
         text = self._parts.clean(json.dumps(error.as_json(), ensure_ascii=False, separators=(",", ":")))
         meta = {ENVELOPE_META_KEY: ResultEnvelope("error").as_json()}
         return await deliver_own(self._door, asking, text, is_error=True, meta=meta)
+
+    def _primitives(self) -> NativeUpstream:
+        if self._parts.primitives is None:
+            raise GatewayError("RESOURCE_NOT_FOUND", "this gateway has no resources and no prompts")
+        return self._parts.primitives
+
+    def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
+        """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
+        cleaned = self._parts.clean.json(raw).value
+        return _with_kept(cleaned, raw, frozenset(keep)) if isinstance(cleaned, dict) else {}
+
+
+def upstream_error(failed: UpstreamFailure) -> ErrorBody:
+    """What a client is told of an upstream's failure: nothing that the upstream said."""
+    message = failed.message or _UPSTREAM_MESSAGES.get(failed.code, "the server answered with an error")
+    return ErrorBody(failed.code, message, details=failed.details)
+
+
+def _with_kept(cleaned: Any, raw: Any, keep: frozenset[str]) -> Any:
+    if isinstance(cleaned, dict) and isinstance(raw, Mapping) and len(cleaned) == len(raw):
+        return {
+            key: source if name in keep and isinstance(source, str) else _with_kept(value, source, keep)
+            for (key, value), (name, source) in zip(cleaned.items(), raw.items(), strict=True)
+        }
+    if isinstance(cleaned, list) and isinstance(raw, list):
+        return [_with_kept(value, source, keep) for value, source in zip(cleaned, raw, strict=False)]
+    return cleaned
 
 
 def _logged(body: ErrorBody, operation: str, detail: str) -> ErrorBody:

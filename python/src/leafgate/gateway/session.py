@@ -1,4 +1,4 @@
-"""What a gateway remembers of each client between requests: the cards it has seen. Bounded; the oldest client goes first.
+"""What a gateway remembers of each client between requests: the cards it has seen. Bounded: the oldest client goes.
 
 In: an owner. Out: its StableBrowse, and the place to put the next one. Touches memory only.
 """

@@ -12,6 +12,8 @@ LeafgateError
 │   ├── MapHashMismatchError   the bytes are not the ones that were named
 │   ├── MapInvalidError        the right bytes, but no usable map
 │   └── MapUnreachableError    not found, too large or too slow
+├── CapabilityError            the guarded-call library: the session may not call this tool
+├── IRValidationError          the guarded-call library: a definition, arguments or an answer of the wrong shape
 ├── UpstreamFailure            a server failed; what it said is for the operator's log only
 └── GatewayError               an answer to the client; one closed list of codes (spec 7)
 """
@@ -37,6 +39,8 @@ ErrorCode = Literal[
     "RATE_LIMITED",
     "HYDRATE_FAILED",
     "VIEW_FAILED",
+    "RESOURCE_NOT_FOUND",
+    "PROMPT_NOT_FOUND",
     "INTERNAL_ERROR",
 ]
 
@@ -46,6 +50,8 @@ FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
     "ARGS_INVALID": "caller",
     "HYDRATE_FAILED": "caller",
     "VIEW_FAILED": "caller",
+    "RESOURCE_NOT_FOUND": "caller",
+    "PROMPT_NOT_FOUND": "caller",
     "PERMISSION_DENIED": "refusal",
     "RATE_LIMITED": "refusal",
     "INTERNAL_ERROR": "refusal",
@@ -122,13 +128,50 @@ class MapUnreachableError(MapError):
     """The map cannot be read: absent, too large or too slow."""
 
 
-class UpstreamFailure(LeafgateError):
-    """A server did not answer as it should. `detail` may hold secrets: it goes to the log, never to the model."""
+class CapabilityError(LeafgateError):
+    """The permissions of a session do not cover a tool; the tool's server has seen nothing."""
 
-    def __init__(self, code: ErrorCode, detail: str) -> None:
+    def __init__(self, message: str, *, capability: str, tool_id: str, deployment: str = "mcp") -> None:
+        super().__init__(message)
+        self.capability = capability
+        self.tool_id = tool_id
+        self.deployment = deployment
+
+
+class IRValidationError(LeafgateError):
+    """Something breaks a schema or a shape. `violation` names the rule, `schema_path` points at the first offence."""
+
+    def __init__(self, message: str, *, violation: str, tool_id: str = "", schema_path: str = "") -> None:
+        super().__init__(message)
+        self.violation = violation
+        self.tool_id = tool_id
+        self.schema_path = schema_path
+
+
+class UpstreamFailure(LeafgateError):
+    """A server did not answer as it should. `detail` may hold secrets: it goes to the log, never to the model.
+
+    `message` and `details` are the gateway's own words about the failure, and may be shown; empty means that the code
+    says all there is to say.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        detail: str,
+        *,
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+        rpc_code: int | None = None,
+        rpc_data: Any = None,
+    ) -> None:
         super().__init__(f"{code}: {detail}")
+        self.rpc_code = rpc_code
+        self.rpc_data = rpc_data
         self.code = code
         self.detail = detail
+        self.message = message
+        self.details: Mapping[str, Any] = details or {}
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leafgate.model.errors import ConfigError
+from leafgate.server.event_store import MemoryEventStore
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
+RETRY_MILLISECONDS: Final = 1_000
 SAME_KEYPRESS_SECONDS: Final = 1
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -69,6 +71,8 @@ async def serve_http(
         streamable_http_path=MCP_PATH,
         host=host,
         transport_security=security,
+        event_store=MemoryEventStore(),
+        retry_interval=RETRY_MILLISECONDS,
         custom_starlette_routes=[Route("/status", tell_status), Route("/health", tell_health)],
     )
     config = uvicorn.Config(

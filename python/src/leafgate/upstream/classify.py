@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 import httpx2
 from mcp import MCPError
-from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from mcp.types import CONNECTION_CLOSED, MISSING_REQUIRED_CLIENT_CAPABILITY, REQUEST_TIMEOUT
 
 from leafgate.model.errors import ErrorCode, UpstreamFailure
 
@@ -31,7 +31,14 @@ _BY_STATUS: Final[dict[int, ErrorCode]] = {
 
 def classify(error: BaseException) -> UpstreamFailure:
     """The failure that this exception stands for."""
-    return UpstreamFailure(_code(error), f"{type(error).__name__}: {error}")
+    if isinstance(error, UpstreamFailure):
+        return error
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, MCPError):
+        # A missing capability of the client is the protocol's own error, and its data the protocol's own words.
+        data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
+        return UpstreamFailure(_code(error), said, rpc_code=error.code, rpc_data=data)
+    return UpstreamFailure(_code(error), said)
 
 
 _BY_TYPE: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...]] = (
@@ -44,8 +51,6 @@ def _code(error: BaseException) -> ErrorCode:
     if isinstance(error, BaseExceptionGroup):
         codes = [_code(inner) for inner in error.exceptions]
         return next((code for code in codes if code != "UPSTREAM_ERROR"), "UPSTREAM_ERROR")
-    if isinstance(error, UpstreamFailure):
-        return error.code
     if isinstance(error, MCPError):
         return _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")
     if isinstance(error, httpx2.HTTPStatusError):

@@ -1,4 +1,4 @@
-"""All configured servers as one Upstream. In: ServerSpecs. Out: their tools and answers, each under its server's name.
+"""All configured servers as one Upstream. In: ServerSpecs. Out: their offers and answers, each under its server's name.
 
 Touches the servers through supervise. All of them start at the same time; none of them can hold the others up.
 """
@@ -10,25 +10,40 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
+from mcp import InvalidUriTemplate, UriTemplate
 
 from leafgate.model.errors import UpstreamFailure
-from leafgate.ports import ToolListing
+from leafgate.ports import Caller, Offers, ToolListing
+from leafgate.upstream.listing import Definitions, Listed
 from leafgate.upstream.server_spec import ServerSpec
-from leafgate.upstream.supervise import Supervised
+from leafgate.upstream.supervise import Listeners, Supervised
 
 SETTLE_SECONDS: Final = 10.0
+
+
+def _fits(template: object, uri: str) -> bool:
+    try:
+        return isinstance(template, str) and UriTemplate.parse(template).match(uri) is not None
+    except InvalidUriTemplate:
+        return False
 
 
 class Fleet:
     """The live upstreams of a gateway."""
 
     def __init__(self, specs: Iterable[ServerSpec]) -> None:
-        self._listeners: list[Callable[[], None]] = []
-        self._members = {spec.name: Supervised(spec, self._tell) for spec in specs}
+        self._changed: list[Callable[[], None]] = []
+        self._updated: list[Callable[[str], None]] = []
+        listeners = Listeners(self._tell_changed, self._tell_updated)
+        self._members = {spec.name: Supervised(spec, listeners) for spec in specs}
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """The listener is called whenever some server's tools changed."""
-        self._listeners.append(listener)
+        """The listener is called whenever what some server offers changed."""
+        self._changed.append(listener)
+
+    def on_update(self, listener: Callable[[str], None]) -> None:
+        """The listener is called with the URI of a watched resource that was updated."""
+        self._updated.append(listener)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -44,24 +59,84 @@ class Fleet:
     def members(self) -> Sequence[Supervised]:
         return tuple(self._members.values())
 
-    def listings(self) -> Sequence[ToolListing]:
-        """Every tool of every server, as last listed."""
-        return [ToolListing(m.spec.name, tool) for m in self._members.values() for tool in m.tools]
+    def offers(self) -> Offers:
+        """Everything of every server, as last listed."""
+        return Offers(
+            tools=self._all(lambda listed: listed.tools),
+            resources=self._all(lambda listed: listed.resources),
+            templates=self._all(lambda listed: listed.templates),
+            prompts=self._all(lambda listed: listed.prompts),
+        )
 
     async def list_tools(self) -> Sequence[ToolListing]:
-        return self.listings()
+        return self._all(lambda listed: listed.tools)
 
-    async def call_tool(self, server: str, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        member = self._members.get(server)
-        if member is None:
+    async def list_resources(self) -> Sequence[ToolListing]:
+        return self._all(lambda listed: listed.resources)
+
+    async def list_resource_templates(self) -> Sequence[ToolListing]:
+        return self._all(lambda listed: listed.templates)
+
+    async def list_prompts(self) -> Sequence[ToolListing]:
+        return self._all(lambda listed: listed.prompts)
+
+    async def read_resource(self, server: str, uri: str, caller: Caller | None = None) -> Mapping[str, Any]:
+        return await self.request(server, "resources/read", {"uri": uri}, caller)
+
+    async def get_prompt(
+        self, server: str, name: str, args: Mapping[str, str], caller: Caller | None = None
+    ) -> Mapping[str, Any]:
+        return await self.request(server, "prompts/get", {"name": name, "arguments": dict(args)}, caller)
+
+    async def call_tool(
+        self, server: str, name: str, args: Mapping[str, Any], caller: Caller | None = None
+    ) -> Mapping[str, Any]:
+        return await self.request(server, "tools/call", {"name": name, "arguments": dict(args)}, caller)
+
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], caller: Caller | None = None
+    ) -> dict[str, Any]:
+        """Any MCP request to one server."""
+        return await self.member(server).request(method, params, caller)
+
+    def member(self, server: str) -> Supervised:
+        found = self._members.get(server)
+        if found is None:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"no server {server!r}")
-        return await member.call_tool(name, args)
+        return found
 
     async def settled(self) -> None:
         with anyio.move_on_after(SETTLE_SECONDS):
             for member in self._members.values():
                 await member.first_try_over.wait()
 
-    def _tell(self) -> None:
-        for listener in self._listeners:
+    def server_of_resource(self, uri: str) -> str | None:
+        """By its list, by a template, or as the only server with resources."""
+        for member in self._members.values():
+            if any(resource.get("uri") == uri for resource in member.offers.resources):
+                return member.spec.name
+        for member in self._members.values():
+            if any(_fits(template.get("uriTemplate"), uri) for template in member.offers.templates):
+                return member.spec.name
+        able = self.servers_with("resources")
+        return able[0] if len(able) == 1 else None
+
+    def servers_with(self, capability: str) -> Sequence[str]:
+        return [name for name, m in self._members.items() if getattr(m.capabilities, capability, None) is not None]
+
+    async def watch(self, server: str, uri: str) -> None:
+        await self.member(server).watch(uri)
+
+    async def unwatch(self, server: str, uri: str) -> None:
+        await self.member(server).unwatch(uri)
+
+    def _all(self, part: Callable[[Listed], Definitions]) -> Sequence[ToolListing]:
+        return [ToolListing(m.spec.name, found) for m in self._members.values() for found in part(m.offers)]
+
+    def _tell_changed(self) -> None:
+        for listener in self._changed:
             listener()
+
+    def _tell_updated(self, uri: str) -> None:
+        for listener in self._updated:
+            listener(uri)

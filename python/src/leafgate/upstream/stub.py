@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leafgate.model.errors import UpstreamFailure
-from leafgate.ports import ToolListing
+from leafgate.ports import Caller, ToolListing
 
 Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -28,7 +28,9 @@ class StubUpstream:
     async def list_tools(self) -> Sequence[ToolListing]:
         return [ToolListing(self._server, tool) for tool in self._tools]
 
-    async def call_tool(self, server: str, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def call_tool(
+        self, server: str, name: str, args: Mapping[str, Any], caller: Caller | None = None
+    ) -> Mapping[str, Any]:
         self.calls.append((name, args))
         answer = self._answers.get(name)
         if answer is None:

@@ -1,22 +1,36 @@
-"""Keeps one server connected. In: a ServerSpec. Out: its tools, its answers, and word whenever its tools change.
+"""Keeps one server connected. In: a ServerSpec. Out: what it offers, its answers, and word whenever its offers change.
 
 Touches processes and the network through upstream/connect. A server that ends or fails is started again, with backoff;
-meanwhile calls fail fast, and the tools that it had stay known.
+meanwhile calls fail fast, and what it offered stays known.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import anyio
 from mcp import Client, ClientSession, MCPError
-from mcp.types import ServerNotification, ToolListChangedNotification
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.types import (
+    LOG_LEVEL_META_KEY,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    ServerCapabilities,
+    ServerNotification,
+    ToolListChangedNotification,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from leafgate.model.errors import UpstreamFailure
+from leafgate.model.errors import GatewayError, UpstreamFailure
+from leafgate.ports import Caller
+from leafgate.upstream.back_channel import BackChannel
 from leafgate.upstream.classify import classify
 from leafgate.upstream.connect import open_streams
+from leafgate.upstream.listing import Listed, list_everything
 from leafgate.upstream.raw_session import raw_request
 from leafgate.upstream.server_spec import ServerSpec
 
@@ -24,23 +38,35 @@ log = logging.getLogger("leafgate.upstream")
 
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
-MAX_PAGES: Final = 1000
+MAX_ROUNDS: Final = 10
 
 State = Literal["starting", "up", "down"]
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who hears of a server: of changed offers, and of a resource that was updated."""
+
+    changed: Callable[[], None]
+    updated: Callable[[str], None]
 
 
 class Supervised:
     """One server of the fleet. `run` lives in a task of its own, for as long as the gateway does."""
 
-    def __init__(self, spec: ServerSpec, changed: Callable[[], None]) -> None:
+    def __init__(self, spec: ServerSpec, listeners: Listeners) -> None:
         self.spec = spec
         self.state: State = "starting"
-        self.tools: Sequence[Mapping[str, Any]] = ()
+        self.offers = Listed()
+        self.capabilities = ServerCapabilities()
         self.last_failure: str | None = None
-        self._changed = changed
-        self._session: ClientSession | None = None
-        self._listing = anyio.Event()
         self.first_try_over = anyio.Event()
+        self._listeners = listeners
+        self._client: Client | None = None
+        self._back = BackChannel()
+        self._stale = anyio.Event()
+        self._watched: set[str] = set()
+        self._watched_changed = anyio.Event()
 
     async def run(self) -> None:
         """Connects, and connects again, until cancelled."""
@@ -51,86 +77,174 @@ class Supervised:
             log.warning("[%s] down (%s); next try in %.1f s", self.spec.name, self.last_failure, backoff)
             await anyio.sleep(backoff)
 
-    async def call_tool(self, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The raw result of a call. Raises UpstreamFailure only."""
-        session = self._session
-        if session is None:
+    async def request(self, method: str, params: Mapping[str, Any], caller: Caller | None = None) -> dict[str, Any]:
+        """The raw result of a request. Raises UpstreamFailure only."""
+        client = self._client
+        if client is None:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"{self.spec.name} is {self.state}: {self.last_failure}")
-        params = {"name": name, "arguments": dict(args)}
         try:
-            return await raw_request(session, "tools/call", params, seconds=self.spec.timeout)
+            with self._back.open_to(caller):
+                return await self._until_complete(client.session, method, dict(params), caller)
         except Exception as error:
             raise classify(error) from error
+
+    async def watch(self, uri: str) -> None:
+        """From now on, an update of this resource is told to the listener."""
+        self._watched.add(uri)
+        if self._is_modern():
+            self._watched_changed.set()
+        else:
+            await self.request("resources/subscribe", {"uri": uri})
+
+    async def unwatch(self, uri: str) -> None:
+        self._watched.discard(uri)
+        if self._is_modern():
+            self._watched_changed.set()
+        else:
+            await self.request("resources/unsubscribe", {"uri": uri})
+
+    async def _until_complete(
+        self, session: ClientSession, method: str, params: dict[str, Any], caller: Caller | None
+    ) -> dict[str, Any]:
+        """Asks, and where the server needs to know more first, has the caller asked and asks again."""
+        if caller is not None:
+            params |= caller.resume
+            if caller.log_level is not None:
+                params["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: caller.log_level}
+        progress = None if caller is None else caller.progress
+        for _ in range(MAX_ROUNDS):
+            raw = await raw_request(
+                session,
+                method,
+                params,
+                seconds=self.spec.timeout,
+                on_progress=progress,
+                capabilities=None if caller is None else caller.capabilities,
+            )
+            if raw.get("resultType") != "input_required" or (caller is not None and caller.takes_input_requests):
+                return raw
+            params = {**params, **await _answers(raw, caller)}
+        raise UpstreamFailure("UPSTREAM_ERROR", f"{self.spec.name} asked for input more than {MAX_ROUNDS} times")
 
     async def _connect_once(self) -> bool:
         """One connection from beginning to end. Whether it ever came up."""
         ended = anyio.Event()
         came_up = False
         try:
-            transport = open_streams(self.spec, ended)
-            client = Client(transport, message_handler=self._on_message, cache=None)
+            client = Client(
+                open_streams(self.spec, ended),
+                message_handler=self._on_message,
+                logging_callback=self._back.log,
+                sampling_callback=self._back.sample,
+                elicitation_callback=self._back.elicit,
+                list_roots_callback=self._back.list_roots,
+                cache=None,
+            )
             with anyio.fail_after(self.spec.start_timeout) as starting:
                 async with client:
                     starting.deadline = float("inf")
-                    self._session = client.session
-                    await self._list()
+                    self._client = client
+                    self.capabilities = client.server_capabilities
+                    await self._list(client)
                     came_up = True
                     self._set_state("up")
-                    await self._serve(ended)
+                    await self._serve(client, ended)
             self.last_failure = "the server ended the connection"
         except Exception as error:
             self.last_failure = str(classify(error))
         finally:
-            self._session = None
+            self._client = None
             self._set_state("down")
         return came_up
 
-    async def _serve(self, ended: anyio.Event) -> None:
-        """Refreshes the list whenever the server says that it changed, until the connection is over."""
+    async def _serve(self, client: Client, ended: anyio.Event) -> None:
+        """Keeps the offers fresh until the connection is over."""
         async with anyio.create_task_group() as group:
-
-            async def refresh_on_change() -> None:
-                while True:
-                    await self._listing.wait()
-                    self._listing = anyio.Event()
-                    await self._refresh()
-
-            group.start_soon(refresh_on_change)
+            group.start_soon(self._refresh_when_stale, client)
+            if self._is_modern():
+                group.start_soon(self._listen, client)
+            else:
+                group.start_soon(self._subscribe_again, client)
             await ended.wait()
             group.cancel_scope.cancel()
 
-    async def _refresh(self) -> None:
-        try:
-            await self._list()
-        except (MCPError, UpstreamFailure) as error:
-            log.warning("[%s] its tools changed, but cannot be listed: %s; the old list stays", self.spec.name, error)
+    async def _refresh_when_stale(self, client: Client) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale = anyio.Event()
+            try:
+                await self._list(client)
+            except (MCPError, UpstreamFailure) as error:
+                log.warning(
+                    "[%s] its offers changed, but cannot be listed: %s; the old ones stay", self.spec.name, error
+                )
 
-    async def _list(self) -> None:
-        """All pages, or none: the known list changes only when the last page is there."""
-        assert self._session is not None
-        found: list[Mapping[str, Any]] = []
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            params = {} if cursor is None else {"cursor": cursor}
-            page = await raw_request(self._session, "tools/list", params, seconds=self.spec.timeout)
-            tools = page.get("tools")
-            found += [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str):
-                self._adopt(tuple(found))
-                return
-        raise UpstreamFailure("UPSTREAM_ERROR", f"{self.spec.name} lists tools on more than {MAX_PAGES} pages")
+    async def _subscribe_again(self, client: Client) -> None:
+        """A server that was started anew does not know what was subscribed before."""
+        for uri in sorted(self._watched):
+            try:
+                await raw_request(client.session, "resources/subscribe", {"uri": uri}, seconds=self.spec.timeout)
+            except MCPError as error:
+                log.warning("[%s] cannot subscribe to %s again: %s", self.spec.name, uri, error)
+
+    async def _listen(self, client: Client) -> None:
+        """Follows the changes that a server of the stateless protocol announces, anew whenever a resource is added."""
+        while True:
+            self._watched_changed = anyio.Event()
+            stream = client.listen(
+                tools_list_changed=True,
+                prompts_list_changed=True,
+                resources_list_changed=True,
+                resource_subscriptions=sorted(self._watched),
+            )
+            try:
+                async with stream as events, anyio.create_task_group() as group:
+
+                    async def follow(events: Any = events) -> None:
+                        async for event in events:
+                            uri = getattr(event, "uri", None)
+                            self._stale.set() if uri is None else self._listeners.updated(uri)
+
+                    group.start_soon(follow)
+                    await self._watched_changed.wait()
+                    group.cancel_scope.cancel()
+            except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError, BaseExceptionGroup) as error:
+                log.debug("[%s] no change notifications: %s", self.spec.name, error)
+                await self._watched_changed.wait()
+
+    async def _list(self, client: Client) -> None:
+        offers = await list_everything(client.session, self.capabilities, self.spec.timeout)
+        if offers != self.offers:
+            self.offers = offers
+            self._listeners.changed()
 
     async def _on_message(self, message: ServerNotification | Exception) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self._listing.set()
+        if isinstance(
+            message, ToolListChangedNotification | ResourceListChangedNotification | PromptListChangedNotification
+        ):
+            self._stale.set()
+        elif isinstance(message, ResourceUpdatedNotification):
+            self._listeners.updated(message.params.uri)
 
-    def _adopt(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        if tools != self.tools:
-            self.tools = tools
-            self._changed()
+    def _is_modern(self) -> bool:
+        return self._client is not None and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def _set_state(self, state: State) -> None:
-        """The listener has seen the tools before anybody who waits for the first try goes on."""
+        """The listener has seen the offers before anybody who waits for the first try goes on."""
         self.state = state
         self.first_try_over.set()
+
+
+async def _answers(raw: Mapping[str, Any], caller: Caller | None) -> dict[str, Any]:
+    """What the client answers to the questions of an `input_required` result."""
+    answers: dict[str, Any] = {}
+    questions = raw.get("inputRequests")
+    for key, question in (questions if isinstance(questions, Mapping) else {}).items():
+        if caller is None or not isinstance(question, Mapping):
+            raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and nobody can be asked")
+        try:
+            answers[str(key)] = await caller.ask(str(question.get("method")), question.get("params") or {})
+        except GatewayError as error:
+            raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
+    state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
+    return {"inputResponses": answers, **state}

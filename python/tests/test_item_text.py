@@ -1,0 +1,74 @@
+"""What of an item is searched, and when it counts as changed."""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+from leafgate.browse.item_text import FIELDS, item_digest, item_text, split_description
+from routing_catalog import tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "pageId": {"type": "string", "description": "Which page."},
+        "edits": {"type": "array", "items": {"type": "object", "properties": {"oldText": {"description": "Before."}}}},
+        "odd": True,
+    },
+}
+
+
+def field(name: str, **given: object) -> tuple[str, ...]:
+    return item_text(tool("x", **given)).fields[FIELDS.index(name)]  # type: ignore[arg-type]
+
+
+def test_parameters_are_read_at_every_depth() -> None:
+    assert {"page", "id", "edits", "old", "text", "odd"} <= set(field("parameters", args_schema=SCHEMA))
+    assert field("parameter_texts", args_schema=SCHEMA) == ("which", "page", "before")
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"properties": 3}, {"properties": {"a": None}}, {"items": [1]}, {"properties": []}]
+)
+def test_odd_schemas_are_read(schema: dict[str, object]) -> None:
+    assert item_text(tool("x", args_schema=schema)).fields[0] == ("x",)
+
+
+def test_a_schema_that_holds_itself_ends() -> None:
+    schema: dict[str, object] = {}
+    schema["properties"] = {"a": schema, "b": schema}
+    assert len(field("parameters", args_schema=schema)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("description", "summary"),
+    [
+        ("Reads a file. Use it often.", "Reads a file."),
+        ("No stop", "No stop"),
+        ("", ""),
+        ("Do: 1. Read it. 2. Go.", "Do: 1. Read it."),
+        ("A heading\n\nRest", "A heading"),
+    ],
+)
+def test_the_first_sentence_is_the_summary(description: str, summary: str) -> None:
+    assert split_description(description)[0] == summary
+
+
+def test_a_description_without_end_is_cut() -> None:
+    summary, details = split_description("x" * 1_000_000)
+    assert len(summary) + len(details) < 3_000
+
+
+def test_claims_about_safety_are_not_searched() -> None:
+    assert field("tags", tags=("read-only", "mail")) == ("mail",)
+
+
+def test_the_digest_follows_what_is_searched() -> None:
+    item = tool("x", "Does x.", args_schema=SCHEMA)
+    assert item_digest(item) == item_digest(replace(item, args_schema=MappingProxyType(SCHEMA)))
+    changed = [
+        replace(item, description="Does y."),
+        replace(item, tags=("a",)),
+        replace(item, args_schema={}),
+        replace(item, title="X \ud800"),
+    ]
+    assert len({item_digest(each) for each in [item, *changed]}) == 5
