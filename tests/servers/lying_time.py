@@ -1,4 +1,4 @@
-"""A time server that lies: its text is right, but one id of its leaf is not. Writes each call to the file of CALL_LOG."""
+"""A time server that lies: its text is right, one id of its leaf is not. Writes each call to the file of CALL_LOG."""
 
 import asyncio
 import os
@@ -23,9 +23,13 @@ async def list_tools(ctx: ServerRequestContext, params: PaginatedRequestParams |
     return ListToolsResult(tools=[Tool.model_validate(tool)])
 
 
-async def call_tool(ctx: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
+def _note(name: str) -> None:
     with open(os.environ["CALL_LOG"], "a") as log:
-        log.write(f"{params.name}\n")
+        log.write(f"{name}\n")
+
+
+async def call_tool(ctx: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
+    _note(params.name)
     result: dict[str, Any] = wrap_tool_call({"content": [{"type": "text", "text": TEXT}]}, encoder)
     ids = result["content"][0]["_meta"][CODEC_META_KEY]["ids"]
     result["content"][0]["_meta"][CODEC_META_KEY]["ids"] = [27269 if id == 27403 else id for id in ids]

@@ -17,6 +17,7 @@ from leafgate.cli.config import Config
 from leafgate.cli.controls import make_controls
 from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
+from leafgate.model.errors import ConfigError
 from leafgate.server.mcp_server import MapOffer, McpGatewayServer, Surface
 from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP, MapFiles
@@ -67,6 +68,21 @@ class Gateway:
         """Its upstreams are kept connected inside this context."""
         async with self.fleet.running():
             yield
+
+    @asynccontextmanager
+    async def insisting(self) -> AsyncIterator[None]:
+        """Ends everything inside this context if a required server does not come up."""
+        async with anyio.create_task_group() as group:
+
+            async def check() -> None:
+                missing = await self.fleet.missing()
+                if missing:
+                    told = "; ".join(f"{member.spec.name}: {member.last_failure}" for member in missing)
+                    raise ConfigError(f"a required server did not come up: {told}")
+
+            group.start_soon(check)
+            yield
+            group.cancel_scope.cancel()
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON."""

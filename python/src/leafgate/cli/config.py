@@ -19,6 +19,7 @@ import yaml
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.model.errors import ConfigError
 from leafgate.model.mode import ExposureMode
+from leafgate.model.tool_id import clashing_namespaces
 from leafgate.upstream.server_spec import HttpServer, ServerSpec, StdioServer
 
 Transport = Literal["stdio", "http"]
@@ -55,6 +56,11 @@ _SERVER_KEYS: Final = (
     "timeout",
     "start_timeout",
     "disabled",
+    "namespace",
+    "include",
+    "exclude",
+    "concurrency",
+    "required",
 )
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -137,7 +143,13 @@ class _Reading:
         block = self.document.get(key)
         if not isinstance(block, dict) or not block:
             raise self.error(key, "an object with at least one server is needed")
-        return [self._server(str(name), spec) for name, spec in block.items() if not _disabled(spec)]
+        servers = [self._server(str(name), spec) for name, spec in block.items() if not _disabled(spec)]
+        for namespace, labels in clashing_namespaces([server.label for server in servers]).items():
+            raise self.error(key, f"{' and '.join(labels)} would both be {namespace}; give one of them a namespace")
+        repeated = {server.label for server in servers if [s.label for s in servers].count(server.label) > 1}
+        if repeated:
+            raise self.error(key, f"two servers have the namespace {', '.join(sorted(repeated))}")
+        return servers
 
     def _server(self, name: str, spec: object) -> ServerSpec:
         where = f"mcpServers.{name}"
@@ -154,7 +166,30 @@ class _Reading:
             reach=self._reach(expanded, where),
             timeout=self._seconds(expanded, "timeout", 60.0, where),
             start_timeout=self._seconds(expanded, "start_timeout", 30.0, where),
+            namespace=self._namespace(expanded, where),
+            include=self._globs(expanded, "include", where),
+            exclude=self._globs(expanded, "exclude", where),
+            concurrency=self._concurrency(expanded, where),
+            required=expanded.get("required") is True,
         )
+
+    def _namespace(self, spec: dict[str, Any], where: str) -> str | None:
+        value = spec.get("namespace")
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.error(f"{where}.namespace", "a name that is not empty")
+        return value
+
+    def _globs(self, spec: dict[str, Any], name: str, where: str) -> tuple[str, ...]:
+        value = spec.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(glob, str) for glob in value):
+            raise self.error(f"{where}.{name}", "a list of globs on tool names, such as [get_*]")
+        return tuple(value)
+
+    def _concurrency(self, spec: dict[str, Any], where: str) -> int | None:
+        value = spec.get("concurrency")
+        if value is not None and (type(value) is not int or value < 1):
+            raise self.error(f"{where}.concurrency", "a whole number from 1")
+        return value
 
     def _reach(self, spec: dict[str, Any], where: str) -> StdioServer | HttpServer:
         command, url = spec.get("command"), spec.get("url")

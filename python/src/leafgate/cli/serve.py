@@ -62,14 +62,24 @@ def command(
     )
     for notice in config.notices:
         click.echo(f"leafgate: {notice}", err=True)
-    anyio.run(_serve, config)
+    try:
+        anyio.run(_serve, config)
+    except BaseExceptionGroup as group:
+        raise _cause(group) from group
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The one error inside groups of one, which is how a failure comes out of nested tasks."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _serve(config: Config) -> None:
     listener = bind(config.host, config.port) if config.transport == "http" else None
     gateway = compose(config)
     server = gateway.mcp_server()
-    async with gateway.running(), gateway.announcing(server):
+    async with gateway.running(), gateway.announcing(server), gateway.insisting():
         if listener is None:
             await serve_stdio(server)
             return

@@ -14,6 +14,9 @@ from mcp.types import CONNECTION_CLOSED, MISSING_REQUIRED_CLIENT_CAPABILITY, REQ
 
 from leafgate.model.errors import ErrorCode, UpstreamFailure
 
+# What the SDK answers with where an HTTP server refused a request without words of MCP.
+_STAND_INS: Final = ("Server returned an error response", "Session terminated", "Not Found")
+
 _BY_RPC_CODE: Final[dict[int, ErrorCode]] = {
     REQUEST_TIMEOUT: "UPSTREAM_TIMEOUT",
     CONNECTION_CLOSED: "UPSTREAM_UNAVAILABLE",
@@ -21,6 +24,7 @@ _BY_RPC_CODE: Final[dict[int, ErrorCode]] = {
 _BY_STATUS: Final[dict[int, ErrorCode]] = {
     401: "AUTH_FAILED",
     403: "PERMISSION_DENIED",
+    404: "UPSTREAM_UNAVAILABLE",  # the session is gone, or the endpoint: both end by connecting anew
     408: "UPSTREAM_TIMEOUT",
     429: "RATE_LIMITED",
     502: "UPSTREAM_UNAVAILABLE",
@@ -29,15 +33,16 @@ _BY_STATUS: Final[dict[int, ErrorCode]] = {
 }
 
 
-def classify(error: BaseException) -> UpstreamFailure:
-    """The failure that this exception stands for."""
+def classify(error: BaseException, http_status: int | None = None) -> UpstreamFailure:
+    """The failure that this exception stands for. The SDK tells no HTTP status; who saw one hands it in."""
     if isinstance(error, UpstreamFailure):
         return error
     said = f"{type(error).__name__}: {error}"
     if isinstance(error, MCPError):
         # A missing capability of the client is the protocol's own error, and its data the protocol's own words.
         data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
-        return UpstreamFailure(_code(error), said, rpc_code=error.code, rpc_data=data)
+        code = _BY_STATUS.get(http_status or 0) if error.message in _STAND_INS else None
+        return UpstreamFailure(code or _code(error), said, rpc_code=error.code, rpc_data=data)
     return UpstreamFailure(_code(error), said)
 
 

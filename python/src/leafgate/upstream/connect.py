@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 import anyio
@@ -25,29 +26,41 @@ log = logging.getLogger("leafgate.upstream")
 Streams = tuple[Any, Any]
 
 
+@dataclass
+class Line:
+    """What the SDK keeps to itself of a connection: its end, and the last HTTP status that was an error."""
+
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    refused_with: int | None = None
+
+
 @asynccontextmanager
-async def open_streams(spec: ServerSpec, ended: anyio.Event) -> AsyncIterator[Streams]:
-    """The read and write stream of a connection. `ended` is set when the server's side of it is over."""
+async def open_streams(spec: ServerSpec, line: Line) -> AsyncIterator[Streams]:
+    """The read and write stream of a connection."""
     with _stderr_to_log(spec.name) as errlog:
-        async with _transport(spec, errlog) as (read, write):
-            yield _Watched(read, ended), write
+        async with _transport(spec, errlog, line) as (read, write):
+            yield _Watched(read, line.ended), write
 
 
-def _transport(spec: ServerSpec, errlog: TextIO) -> AbstractAsyncContextManager[Streams]:
+def _transport(spec: ServerSpec, errlog: TextIO, line: Line) -> AbstractAsyncContextManager[Streams]:
     reach = spec.reach
     if isinstance(reach, StdioServer):
         params = StdioServerParameters(command=reach.command, args=[*reach.args], env=dict(reach.env), cwd=reach.cwd)
         return stdio_client(params, errlog=errlog)
     if reach.transport == "sse":
         return sse_client(reach.url, headers=dict(reach.headers))
-    return _streamable(reach)
+    return _streamable(reach, line)
 
 
 @asynccontextmanager
-async def _streamable(reach: HttpServer) -> AsyncIterator[Streams]:
+async def _streamable(reach: HttpServer, line: Line) -> AsyncIterator[Streams]:
+    async def note_status(response: httpx2.Response) -> None:
+        line.refused_with = response.status_code if response.status_code >= 400 else None
+
     timeout = httpx2.Timeout(30.0, read=300.0)
+    hooks = {"response": [note_status]}
     async with (
-        httpx2.AsyncClient(headers=dict(reach.headers), timeout=timeout) as client,
+        httpx2.AsyncClient(headers=dict(reach.headers), timeout=timeout, event_hooks=hooks) as client,
         streamable_http_client(reach.url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams

@@ -35,7 +35,7 @@ class Fleet:
         self._changed: list[Callable[[], None]] = []
         self._updated: list[Callable[[str], None]] = []
         listeners = Listeners(self._tell_changed, self._tell_updated)
-        self._members = {spec.name: Supervised(spec, listeners) for spec in specs}
+        self._members = {spec.label: Supervised(spec, listeners) for spec in specs}
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """The listener is called whenever what some server offers changed."""
@@ -105,6 +105,13 @@ class Fleet:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"no server {server!r}")
         return found
 
+    async def missing(self) -> Sequence[Supervised]:
+        """The required servers that did not come up on their first try."""
+        required = [member for member in self._members.values() if member.spec.required]
+        for member in required:
+            await member.first_try_over.wait()
+        return [member for member in required if member.state != "up"]
+
     async def settled(self) -> None:
         with anyio.move_on_after(SETTLE_SECONDS):
             for member in self._members.values():
@@ -114,10 +121,10 @@ class Fleet:
         """By its list, by a template, or as the only server with resources."""
         for member in self._members.values():
             if any(resource.get("uri") == uri for resource in member.offers.resources):
-                return member.spec.name
+                return member.spec.label
         for member in self._members.values():
             if any(_fits(template.get("uriTemplate"), uri) for template in member.offers.templates):
-                return member.spec.name
+                return member.spec.label
         able = self.servers_with("resources")
         return able[0] if len(able) == 1 else None
 
@@ -131,7 +138,7 @@ class Fleet:
         await self.member(server).unwatch(uri)
 
     def _all(self, part: Callable[[Listed], Definitions]) -> Sequence[ToolListing]:
-        return [ToolListing(m.spec.name, found) for m in self._members.values() for found in part(m.offers)]
+        return [ToolListing(m.spec.label, found) for m in self._members.values() for found in part(m.offers)]
 
     def _tell_changed(self) -> None:
         for listener in self._changed:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Literal
-
-Check = Literal["canonical", "decode"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,29 @@ class HttpServer:
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """One upstream: its name, the way to it, and how long a call may take."""
+    """One upstream: its name, the way to it, and what it may do.
+
+    `include` and `exclude` are globs on tool names; `concurrency` bounds the calls under way at once; a gateway
+    does not start without a `required` server.
+    """
 
     name: str
     reach: StdioServer | HttpServer
     timeout: float = 60.0
     start_timeout: float = 30.0
+    namespace: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    concurrency: int | None = None
+    required: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name under which its tools appear."""
+        return self.namespace or self.name
+
+    def offers_tool(self, name: object) -> bool:
+        """Whether a tool of this name is shown: by the globs, of which none means all."""
+        told = str(name)
+        excluded = any(fnmatchcase(told, glob) for glob in self.exclude)
+        return not excluded and (not self.include or any(fnmatchcase(told, glob) for glob in self.include))

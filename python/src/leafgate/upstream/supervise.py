@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import anyio
@@ -29,7 +30,7 @@ from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.ports import Caller
 from leafgate.upstream.back_channel import BackChannel
 from leafgate.upstream.classify import classify
-from leafgate.upstream.connect import open_streams
+from leafgate.upstream.connect import Line, open_streams
 from leafgate.upstream.listing import Listed, list_everything
 from leafgate.upstream.raw_session import raw_request
 from leafgate.upstream.server_spec import ServerSpec
@@ -64,6 +65,8 @@ class Supervised:
         self._listeners = listeners
         self._client: Client | None = None
         self._back = BackChannel()
+        self._places = nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
+        self._line = Line()
         self._stale = anyio.Event()
         self._watched: set[str] = set()
         self._watched_changed = anyio.Event()
@@ -83,10 +86,14 @@ class Supervised:
         if client is None:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"{self.spec.name} is {self.state}: {self.last_failure}")
         try:
-            with self._back.open_to(caller):
-                return await self._until_complete(client.session, method, dict(params), caller)
+            async with self._places:
+                with self._back.open_to(caller):
+                    return await self._until_complete(client.session, method, dict(params), caller)
         except Exception as error:
-            raise classify(error) from error
+            failure = classify(error, self._line.refused_with)
+            if failure.code == "UPSTREAM_UNAVAILABLE":
+                self._line.ended.set()  # over HTTP nothing else tells that the other side has gone
+            raise failure from error
 
     async def watch(self, uri: str) -> None:
         """From now on, an update of this resource is told to the listener."""
@@ -128,11 +135,11 @@ class Supervised:
 
     async def _connect_once(self) -> bool:
         """One connection from beginning to end. Whether it ever came up."""
-        ended = anyio.Event()
+        line = self._line = Line()
         came_up = False
         try:
             client = Client(
-                open_streams(self.spec, ended),
+                open_streams(self.spec, line),
                 message_handler=self._on_message,
                 logging_callback=self._back.log,
                 sampling_callback=self._back.sample,
@@ -148,10 +155,10 @@ class Supervised:
                     await self._list(client)
                     came_up = True
                     self._set_state("up")
-                    await self._serve(client, ended)
+                    await self._serve(client, line.ended)
             self.last_failure = "the server ended the connection"
         except Exception as error:
-            self.last_failure = str(classify(error))
+            self.last_failure = str(classify(error, line.refused_with))
         finally:
             self._client = None
             self._set_state("down")
@@ -213,7 +220,8 @@ class Supervised:
                 await self._watched_changed.wait()
 
     async def _list(self, client: Client) -> None:
-        offers = await list_everything(client.session, self.capabilities, self.spec.timeout)
+        found = await list_everything(client.session, self.capabilities, self.spec.timeout)
+        offers = replace(found, tools=tuple(tool for tool in found.tools if self.spec.offers_tool(tool.get("name"))))
         if offers != self.offers:
             self.offers = offers
             self._listeners.changed()

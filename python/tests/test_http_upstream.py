@@ -1,0 +1,102 @@
+"""A server behind HTTP: refusals keep their meaning, and a server that was restarted is found again."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from leafgate.model.errors import UpstreamFailure
+from leafgate.upstream.fleet import Fleet
+from leafgate.upstream.server_spec import HttpServer, ServerSpec
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = Path(__file__).parent / "servers" / "plain_http.py"
+PATIENCE = 40
+
+
+class Upstream:
+    """The server process, to be started, stopped and told to refuse."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.refusal = folder / "refuse"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        self._spawn()
+        with anyio.fail_after(PATIENCE):
+            while True:
+                try:
+                    stream = await anyio.connect_tcp("127.0.0.1", self.port)
+                except OSError:
+                    await anyio.sleep(0.1)
+                else:
+                    await stream.aclose()
+                    return
+
+    def _spawn(self) -> None:
+        self.process = subprocess.Popen([sys.executable, str(PROGRAM), str(self.port), str(self.refusal)])
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@asynccontextmanager
+async def connected(folder: Path) -> AsyncIterator[tuple[Upstream, Fleet]]:
+    upstream = Upstream(folder)
+    await upstream.start()
+    try:
+        fleet = Fleet([ServerSpec("web", HttpServer(f"http://127.0.0.1:{upstream.port}/mcp"), timeout=10)])
+        async with fleet.running():
+            await fleet.settled()
+            yield upstream, fleet
+    finally:
+        upstream.stop()
+
+
+async def say(fleet: Fleet, text: str) -> str:
+    result = await fleet.call_tool("web", "echo", {"text": text})
+    return str(result["content"][0]["text"])
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "AUTH_FAILED"), (403, "PERMISSION_DENIED"), (429, "RATE_LIMITED"), (503, "UPSTREAM_UNAVAILABLE")],
+)
+async def test_a_refusal_keeps_its_meaning(tmp_path: Path, status: int, code: str) -> None:
+    async with connected(tmp_path) as (upstream, fleet):
+        assert await say(fleet, "hello") == "hello"
+        upstream.refusal.write_text(str(status))
+        with pytest.raises(UpstreamFailure) as raised:
+            await say(fleet, "hello?")
+        assert raised.value.code == code
+
+
+async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (upstream, fleet):
+        upstream.stop()
+        with pytest.raises(UpstreamFailure) as raised:
+            await say(fleet, "anybody there?")
+        assert raised.value.code == "UPSTREAM_UNAVAILABLE"
+        assert len(await fleet.list_tools()) == 1
+        await upstream.start()
+        with anyio.fail_after(PATIENCE):
+            while True:
+                try:
+                    assert await say(fleet, "back") == "back"
+                except UpstreamFailure:
+                    await anyio.sleep(0.2)
+                else:
+                    break
