@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -22,12 +23,14 @@ from leafgate.browse.navigate import list_path
 from leafgate.catalog.catalog import definition_digest
 from leafgate.catalog.hydrate import thawed
 from leafgate.catalog.intake import IntakeFlag
+from leafgate.catalog.pins import compare, pin
 from leafgate.catalog.snapshot_file import LoadedCatalog, load_catalog_file
 from leafgate.catalog.tree import build_tree
 from leafgate.firewall.sanitize import sanitize_text
 from leafgate.model.errors import CatalogError, GatewayError
 from leafgate.model.tool import SelectableItem
 from leafgate.storage.map_files import MapFiles
+from leafgate.storage.pin_file import load_pins
 
 CARD_MAP: Final = "openai/cl100k_base"
 
@@ -44,12 +47,14 @@ JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group()
 def command() -> None:
-    """List, show and lint a catalog.
+    """List, show, lint and pin a catalog.
 
     \b
     leafgate catalog ls --catalog tools.json /
     leafgate catalog show --catalog tools.json github:create_issue#3a91c7d2
     leafgate catalog lint --catalog tools.json
+    leafgate catalog pin --catalog tools.json --lock tools.lock.json
+    leafgate catalog diff --catalog tools.json --lock tools.lock.json
     """
 
 
@@ -119,6 +124,44 @@ def lint(path: str, as_json: bool) -> None:
         _print_flags(loaded, flags)
     if any(_is_fault(flag) for flag in flags):
         sys.exit(1)
+
+
+@command.command("pin")
+@CATALOG_OPTION
+@click.option("--lock", "lock", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="Where to write.")
+def pin_command(path: str, lock: str) -> None:
+    """Approve every tool of a catalog as it is now: write the digests of their whole definitions to a lock file."""
+    pins = pin(_definitions(_load(path)))
+    Path(lock).write_text(json.dumps(pins.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    click.echo(f"pinned {len(pins.digests)} tools in {lock}")
+
+
+@command.command("diff")
+@CATALOG_OPTION
+@click.option("--lock", "lock", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The lock file.")
+@JSON_OPTION
+def diff_command(path: str, lock: str, as_json: bool) -> None:
+    """Say which tools changed, appeared or went since they were pinned. Exits 1 if any did."""
+    found = compare(load_pins(Path(lock)), _definitions(_load(path)))
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        for kind, names in (("changed", found.changed), ("unpinned", found.unpinned), ("gone", found.gone)):
+            for server, name in names:
+                click.echo(f"{kind:9} {server or '-'} {name}")
+        if found.clean:
+            click.echo("nothing changed since the tools were pinned")
+    if not found.clean:
+        sys.exit(1)
+
+
+def _definitions(loaded: LoadedCatalog) -> list[tuple[str, Mapping[str, Any]]]:
+    return [
+        (listing.server or "", tool)
+        for listing in loaded.listings
+        for tool in listing.tools
+        if isinstance(tool, Mapping)
+    ]
 
 
 def _is_fault(flag: IntakeFlag) -> bool:

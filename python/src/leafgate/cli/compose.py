@@ -16,12 +16,14 @@ import anyio
 from leafgate.cli.config import Config
 from leafgate.cli.controls import make_controls
 from leafgate.firewall.cleaner import make_cleaner
-from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
+from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
+from leafgate.gateway.snapshot import Pinned
 from leafgate.model.errors import ConfigError
-from leafgate.server.mcp_server import MapOffer, McpGatewayServer, Surface
+from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
 from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP, MapFiles
 from leafgate.storage.memory import MemoryArtifactStore
+from leafgate.storage.pin_file import load_pins
 from leafgate.telemetry.metrics import Metrics
 from leafgate.upstream.fleet import Fleet
 from leafgate.version import __version__
@@ -34,12 +36,12 @@ class Gateway:
     """A gateway with all its parts."""
 
     config: Config
-    runtime: ProxyRuntime
+    runtime: GatewayRuntime
     fleet: Fleet
     metrics: Metrics
     offer: MapOffer
 
-    def mcp_server(self) -> McpGatewayServer:
+    def mcp_server(self) -> GatewayServer:
         """The gateway as an MCP server, for any transport."""
         config = self.config
         surface = Surface(
@@ -48,12 +50,10 @@ class Gateway:
             hydrate=config.hydrate,
             url_safe_names=config.url_safe_names,
         )
-        return McpGatewayServer(
-            self.runtime, surface=surface, offer=self.offer, status=self.status, primitives=self.fleet
-        )
+        return GatewayServer(self.runtime, surface=surface, offer=self.offer, status=self.status, primitives=self.fleet)
 
     @asynccontextmanager
-    async def announcing(self, server: McpGatewayServer) -> AsyncIterator[None]:
+    async def announcing(self, server: GatewayServer) -> AsyncIterator[None]:
         """Changes at the upstreams reach this server's clients inside this context."""
         news = _News()
         self.fleet.on_change(news.changed)
@@ -116,7 +116,7 @@ class _News:
         self._updated[uri] = None
         self._waiting.set()
 
-    async def pass_on(self, server: McpGatewayServer) -> None:
+    async def pass_on(self, server: GatewayServer) -> None:
         while True:
             await self._waiting.wait()
             await anyio.sleep(CALM_SECONDS)
@@ -137,7 +137,7 @@ def compose(config: Config) -> Gateway:
     digests = {entry.digest for entry in maps.list() if entry.digest is not None}
     metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet = Fleet(config.servers)
-    runtime = ProxyRuntime(
+    runtime = GatewayRuntime(
         GatewayParts(
             upstream=fleet,
             artifacts=MemoryArtifactStore(),
@@ -150,6 +150,7 @@ def compose(config: Config) -> Gateway:
             level=config.check,
             controls=make_controls(config.controls),
             index_store=IndexFiles(default_directory()),
+            pinned=None if config.pins is None else Pinned(load_pins(config.pins), config.hold_drift),
             cache_stable=config.cache_stable,
         )
     )

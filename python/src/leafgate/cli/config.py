@@ -42,6 +42,8 @@ _KEYS: Final = (
     "mode",
     "hydrate",
     "url_safe_names",
+    "pins",
+    "on_drift",
     *CONTROL_KEYS,
 )
 _SERVER_KEYS: Final = (
@@ -80,6 +82,8 @@ class Config:
     mode: ExposureMode = ExposureMode.GATEWAY
     hydrate: bool = True
     url_safe_names: bool = False
+    pins: Path | None = None
+    hold_drift: bool = False
     controls: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
@@ -125,6 +129,8 @@ class _Reading:
             mode=ExposureMode(self._choice("mode", tuple(mode.value for mode in ExposureMode), "gateway")),
             hydrate=self._scalar("hydrate", bool, True),
             url_safe_names=self._scalar("url_safe_names", bool, False),
+            pins=self._path("pins"),
+            hold_drift=self._choice("on_drift", ("report", "hold"), "report") == "hold",
             controls={key: self.document[key] for key in CONTROL_KEYS if key in self.document},
             notices=tuple(self.notices),
         )
@@ -248,6 +254,11 @@ class _Reading:
         if type(value) is not int or not least <= value <= most:
             raise self.error(name, f"a whole number from {least} to {most}")
         return value
+
+    def _path(self, name: str) -> Path | None:
+        """A file beside the configuration, or anywhere."""
+        value = self._scalar(name, str, None)
+        return None if value is None else self.path.parent / value
 
     def _choice(self, name: str, choices: tuple[Any, ...], default: Any) -> Any:
         value = self.document.get(name, default)

@@ -22,7 +22,7 @@ from leafgate.gateway.deliver import Door, deliver_own, deliver_result
 from leafgate.gateway.execute import ANYBODY, Controls, Requester, execute, rehearse, take_quota, wants_dry_run
 from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.session import BrowseMemory
-from leafgate.gateway.snapshot import Shelf, Snapshot, build_snapshot
+from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
 from leafgate.model.call import Asking
 from leafgate.model.envelope import ENVELOPE_META_KEY, ResultEnvelope
@@ -62,9 +62,10 @@ class GatewayParts:
     level: Level = "canonical"
     cache_stable: bool = False
     index_store: IndexStore | None = None
+    pinned: Pinned | None = None
 
 
-class ProxyRuntime:
+class GatewayRuntime:
     """One gateway. Its catalog is a snapshot that is swapped whole."""
 
     def __init__(self, parts: GatewayParts) -> None:
@@ -100,7 +101,10 @@ class ProxyRuntime:
 
     def register(self, found: Offers) -> Snapshot:
         """Builds the new snapshot in one synchronous step, so that no request sees half of it."""
-        self._snapshot = build_snapshot(found, self._parts.clean, earlier=self._snapshot, store=self._parts.index_store)
+        parts = self._parts
+        self._snapshot = build_snapshot(
+            found, parts.clean, earlier=self._snapshot, store=parts.index_store, pinned=parts.pinned
+        )
         self._native = None
         if self._seen is not None:
             self._seen.forget_all()

@@ -12,6 +12,7 @@ from typing import Any
 from leafgate.browse.rank import IndexStore, Router
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeFlag, intake
+from leafgate.catalog.pins import Pins
 from leafgate.catalog.tree import Tree, build_tree
 from leafgate.model.errors import GatewayError
 from leafgate.model.tool import Kind, SelectableItem
@@ -25,6 +26,14 @@ class Shelf:
     catalog: Catalog
     router: Router
     tree: Tree
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What the operator approved, and whether tools that are not as approved are held back or only reported."""
+
+    pins: Pins
+    hold: bool
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,12 @@ def build_snapshot(
     *,
     earlier: Snapshot | None = None,
     store: IndexStore | None = None,
+    pinned: Pinned | None = None,
 ) -> Snapshot:
-    """A new snapshot over these offers; foreign definitions are cleaned here, once."""
+    """A new snapshot over these offers; foreign definitions are cleaned here, once, and held against their pins."""
     flags: list[IntakeFlag] = []
-    tools = _taken(offers.tools, "tool", clean, flags)
+    approved = offers.tools if pinned is None else _approved(offers.tools, pinned, flags)
+    tools = _taken(approved, "tool", clean, flags)
     resources = _taken([*offers.resources, *offers.templates], "resource", clean, flags)
     prompts = _taken(offers.prompts, "prompt", clean, flags)
     return Snapshot(
@@ -70,6 +81,19 @@ def build_snapshot(
         offers=offers,
         flags=tuple(flags),
     )
+
+
+def _approved(tools: Iterable[ToolListing], pinned: Pinned, flags: list[IntakeFlag]) -> list[ToolListing]:
+    kept: list[ToolListing] = []
+    for listing in tools:
+        drift = pinned.pins.judge(listing.server, listing.definition)
+        if drift is not None:
+            name = str(listing.definition.get("name"))[:240]
+            said = "not approved yet" if drift == "unpinned" else "changed since it was approved"
+            flags.append(IntakeFlag(f"drift-{drift}", said, "tool", listing.server, name, left_out=pinned.hold))
+        if drift is None or not pinned.hold:
+            kept.append(listing)
+    return kept
 
 
 def _shelf(items: Mapping[str, SelectableItem], earlier: Shelf | None, store: IndexStore | None) -> Shelf:
