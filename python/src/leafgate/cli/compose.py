@@ -16,10 +16,12 @@ import anyio
 from leafgate.cli.config import Config
 from leafgate.cli.controls import make_controls
 from leafgate.firewall.cleaner import make_cleaner
+from leafgate.gateway.refresh import Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.gateway.snapshot import Pinned
 from leafgate.model.errors import ConfigError
 from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
+from leafgate.storage.embedders import make_embedder
 from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP, MapFiles
 from leafgate.storage.memory import MemoryArtifactStore
@@ -38,6 +40,7 @@ class Gateway:
     config: Config
     runtime: GatewayRuntime
     fleet: Fleet
+    refresher: Refresher
     metrics: Metrics
     offer: MapOffer
 
@@ -65,9 +68,12 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Its upstreams are kept connected inside this context."""
-        async with self.fleet.running():
-            yield
+        """Its upstreams are kept connected, and its catalog up to date, inside this context."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.refresher.run)
+            async with self.fleet.running():
+                yield
+            group.cancel_scope.cancel()
 
     @asynccontextmanager
     async def insisting(self) -> AsyncIterator[None]:
@@ -137,6 +143,11 @@ def compose(config: Config) -> Gateway:
     digests = {entry.digest for entry in maps.list() if entry.digest is not None}
     metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet = Fleet(config.servers)
+    refreshers: list[Refresher] = []
+
+    async def caught_up() -> None:
+        await refreshers[0].caught_up()
+
     runtime = GatewayRuntime(
         GatewayParts(
             upstream=fleet,
@@ -150,14 +161,14 @@ def compose(config: Config) -> Gateway:
             level=config.check,
             controls=make_controls(config.controls),
             index_store=IndexFiles(default_directory()),
+            embedder=make_embedder(config.embedder),
+            caught_up=caught_up,
             pinned=None if config.pins is None else Pinned(load_pins(config.pins), config.hold_drift),
             cache_stable=config.cache_stable,
         )
     )
-
-    def refresh() -> None:
-        runtime.register(fleet.offers())
-
-    fleet.on_change(refresh)
+    refresher = Refresher(runtime, fleet.offers)
+    refreshers.append(refresher)
+    fleet.on_change(refresher.poke)
     offer = MapOffer(default, digests | ({default} if default else set()), maps.load)
-    return Gateway(config, runtime, fleet, metrics, offer)
+    return Gateway(config, runtime, fleet, refresher, metrics, offer)

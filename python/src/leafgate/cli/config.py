@@ -44,6 +44,7 @@ _KEYS: Final = (
     "url_safe_names",
     "pins",
     "on_drift",
+    "embedder",
     *CONTROL_KEYS,
 )
 _SERVER_KEYS: Final = (
@@ -84,6 +85,7 @@ class Config:
     url_safe_names: bool = False
     pins: Path | None = None
     hold_drift: bool = False
+    embedder: Mapping[str, Any] | None = None
     controls: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
@@ -131,6 +133,7 @@ class _Reading:
             url_safe_names=self._scalar("url_safe_names", bool, False),
             pins=self._path("pins"),
             hold_drift=self._choice("on_drift", ("report", "hold"), "report") == "hold",
+            embedder=self._expand(self._scalar("embedder", dict, None), "embedder"),
             controls={key: self.document[key] for key in CONTROL_KEYS if key in self.document},
             notices=tuple(self.notices),
         )

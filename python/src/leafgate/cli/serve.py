@@ -88,6 +88,7 @@ async def _serve(config: Config) -> None:
 
         async def ready() -> None:
             await gateway.fleet.settled()
+            await gateway.refresher.caught_up()
             _announce(gateway, url)
 
         await serve_http(server, listener, gateway.status, ready)

@@ -11,9 +11,13 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
+from anyio import move_on_after, to_thread
+
+from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.screen import DEFAULT_BUDGET
@@ -35,6 +39,7 @@ log = logging.getLogger("leafgate.gateway")
 
 BROWSE_META_KEY: Final = "leafgate/browse"
 INPUT_REQUIRED: Final = "input_required"
+CATCH_UP_SECONDS: Final = 10
 
 _UPSTREAM_MESSAGES: Mapping[str, str] = {
     "UPSTREAM_TIMEOUT": "the server did not answer in time",
@@ -63,6 +68,8 @@ class GatewayParts:
     cache_stable: bool = False
     index_store: IndexStore | None = None
     pinned: Pinned | None = None
+    embedder: Embedder | None = None
+    caught_up: Callable[[], Awaitable[None]] | None = None
 
 
 class GatewayRuntime:
@@ -100,11 +107,24 @@ class GatewayRuntime:
         return self.register(Offers(tools=await self._parts.upstream.list_tools()))
 
     def register(self, found: Offers) -> Snapshot:
-        """Builds the new snapshot in one synchronous step, so that no request sees half of it."""
+        """Builds a new snapshot and swaps it in."""
+        return self.adopt(self.prepare(found))
+
+    def prepare(self, found: Offers) -> Snapshot:
+        """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
         parts = self._parts
-        self._snapshot = build_snapshot(
-            found, parts.clean, earlier=self._snapshot, store=parts.index_store, pinned=parts.pinned
+        return build_snapshot(
+            found,
+            parts.clean,
+            earlier=self._snapshot,
+            store=parts.index_store,
+            pinned=parts.pinned,
+            embedder=parts.embedder,
         )
+
+    def adopt(self, snapshot: Snapshot) -> Snapshot:
+        """Swaps a snapshot in, in one synchronous step: a request sees all of the old one or all of the new."""
+        self._snapshot = snapshot
         self._native = None
         if self._seen is not None:
             self._seen.forget_all()
@@ -194,7 +214,7 @@ class GatewayRuntime:
 
     async def read_native(self, uri: str, requester: Requester = ANYBODY) -> dict[str, Any]:
         """A resource's contents for a plain client: clean, whole."""
-        await self._parts.upstream.settled()
+        await self._settled()
         raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
         return self._cleaned(raw, keep=("uri", "blob", "requestState"))
 
@@ -202,7 +222,7 @@ class GatewayRuntime:
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
-        await self._parts.upstream.settled()
+        await self._settled()
         prompt = self.native.prompts.get(name)
         if prompt is None:
             raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
@@ -226,7 +246,9 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             top_k = args.get("top_k", discover.DEFAULT_TOP_K)
             shelf = shelf_of(self._snapshot)
-            page = discover.browse(shelf, args.get("query"), args.get("path"), top_k, self._parts.count)
+            look = partial(discover.browse, shelf, args.get("query"), args.get("path"), top_k, self._parts.count)
+            # The bundled model answers in a millisecond; one that the operator plugged in may be behind a network.
+            page = look() if self._parts.embedder is None else await to_thread.run_sync(look)
             if self._seen is not None:
                 cards, state = self._seen.of(asking.owner).page(page.cards)
                 self._seen.keep(asking.owner, state)
@@ -262,7 +284,7 @@ class GatewayRuntime:
         started = monotonic()
         error: ErrorBody | None = None
         try:
-            await self._parts.upstream.settled()
+            await self._settled()
             if counted:  # a call of a tool takes its quota on its own way, after its arguments were checked
                 await take_quota(self._parts.controls, requester, operation)
             return await work()
@@ -284,6 +306,13 @@ class GatewayRuntime:
         text = self._parts.clean(json.dumps(error.as_json(), ensure_ascii=False, separators=(",", ":")))
         meta = {ENVELOPE_META_KEY: ResultEnvelope("error").as_json()}
         return await deliver_own(self._door, asking, text, is_error=True, meta=meta)
+
+    async def _settled(self) -> None:
+        """Servers on their first start are waited for, and so is a catalog that is being rebuilt; both for a while."""
+        await self._parts.upstream.settled()
+        if self._parts.caught_up is not None:
+            with move_on_after(CATCH_UP_SECONDS):
+                await self._parts.caught_up()
 
     def _primitives(self) -> NativeUpstream:
         if self._parts.primitives is None:

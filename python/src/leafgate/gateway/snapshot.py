@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leafgate.browse.rank import IndexStore, Router
+from leafgate.browse.meaning import Embedder
+from leafgate.browse.rank import BUNDLED, IndexStore, Router
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeFlag, intake
 from leafgate.catalog.pins import Pins
@@ -67,6 +68,7 @@ def build_snapshot(
     earlier: Snapshot | None = None,
     store: IndexStore | None = None,
     pinned: Pinned | None = None,
+    embedder: Embedder | None = None,
 ) -> Snapshot:
     """A new snapshot over these offers; foreign definitions are cleaned here, once, and held against their pins."""
     flags: list[IntakeFlag] = []
@@ -75,9 +77,9 @@ def build_snapshot(
     resources = _taken([*offers.resources, *offers.templates], "resource", clean, flags)
     prompts = _taken(offers.prompts, "prompt", clean, flags)
     return Snapshot(
-        tools=_shelf(tools, earlier.tools if earlier else None, store),
-        resources=_shelf(resources, earlier.resources if earlier else None, None),
-        prompts=_shelf(prompts, earlier.prompts if earlier else None, None),
+        tools=_shelf(tools, earlier.tools if earlier else None, store, embedder),
+        resources=_shelf(resources, earlier.resources if earlier else None, None, embedder),
+        prompts=_shelf(prompts, earlier.prompts if earlier else None, None, embedder),
         offers=offers,
         flags=tuple(flags),
     )
@@ -96,9 +98,15 @@ def _approved(tools: Iterable[ToolListing], pinned: Pinned, flags: list[IntakeFl
     return kept
 
 
-def _shelf(items: Mapping[str, SelectableItem], earlier: Shelf | None, store: IndexStore | None) -> Shelf:
+def _shelf(
+    items: Mapping[str, SelectableItem],
+    earlier: Shelf | None,
+    store: IndexStore | None,
+    embedder: Embedder | None,
+) -> Shelf:
     catalog = Catalog(items.values())
-    router = Router(catalog, earlier=None if earlier is None else earlier.router, store=store)
+    before = None if earlier is None else earlier.router
+    router = Router(catalog, embedder=embedder or BUNDLED, earlier=before, store=store)
     return Shelf(catalog, router, build_tree(catalog.all()))
 
 
