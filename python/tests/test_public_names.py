@@ -5,15 +5,21 @@ import inspect
 import subprocess
 import sys
 
-import leafgate
 import pytest
 
-FROZEN = """
-CODEC_META_KEY Catalog CatalogError ChoiceCard CodecMetaMapMismatchError GatewayError ResultEnvelope RouteError
-RouteResult Router SelectableItem StubUpstream build_meta_block find_codec_meta format_tool_id has_codec_meta
-infer_namespace load_catalog_file load_encoder make_choice_cards mcp_tool_to_selectable parse_tool_id read_codec_meta
-selection_schema strip_codec_meta take_ids validate_selection verify_codec_meta wrap_tool_call
-""".split()
+import leafgate
+
+NAMES = """
+BreakerPolicy CODEC_META_KEY CachePolicy Capabilities CapabilityError CapabilityPolicy Cards Catalog CatalogError
+ChoiceCard CodecMetaMapMismatchError ConfigError Delivered ExposureMode GatewayError HydrationResult IRValidationError
+LeafgateError Limit McpClientPrimitiveUpstream McpClientUpstream McpGatewayServer McpProxyServer
+MultiplexPrimitiveUpstream MultiplexUpstream ProxyRuntime RateLimiter RateLimits ResultEnvelope RetryPolicy RouteError
+RouteResult Router Rule SchemaLimits SelectableItem StubPrimitiveUpstream StubUpstream ToolResultCache ToolSpec
+UpstreamFailure bind bound build_meta_block call_tool find_codec_meta format_tool_id has_codec_meta infer_namespace
+load_catalog_file load_encoder make_choice_cards mcp_result_to_envelope mcp_tool_to_selectable parse_tool_id
+read_codec_meta selection_schema strip_codec_meta take_ids validate_selection verify_codec_meta wrap_tool_call
+"""
+FROZEN = NAMES.split()
 
 
 def test_the_list_is_frozen() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from conftest import MAPS
+
 from leafgate.codec.write_leaf import wrap_tool_call
 from leafgate.firewall.cleaner import make_cleaner
-from leafgate.gateway.runtime import GatewayParts, ProxyRuntime
+from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.model.call import Asking
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.leaf import CODEC_META_KEY
@@ -41,7 +42,7 @@ class Rig:
         cl100k = MAPS.load("openai/cl100k_base")
         self.metrics = Metrics(lambda: "today")
         self.upstream = StubUpstream(TOOLS, answers=answers, server="disk")
-        self.runtime = ProxyRuntime(
+        self.runtime = GatewayRuntime(
             GatewayParts(
                 upstream=self.upstream,
                 artifacts=MemoryArtifactStore(),

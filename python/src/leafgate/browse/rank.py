@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from leafgate.browse.mention import MentionIndex, build_mentions
 from leafgate.browse.model_file import bundled_embedder
 from leafgate.browse.query import parse_query
 from leafgate.browse.reading import english, read_query
+from leafgate.browse.selection import Provider, SelectionValidation, selection_schema, validate_selection
 from leafgate.model.errors import RouteError
 from leafgate.model.tool import Kind, SelectableItem
 
@@ -41,6 +42,14 @@ class RouteResult:
     candidates: tuple[Candidate, ...]
     signal: Signal
     confidence: float
+
+    def selection_schema(self, provider: Provider = "json_schema") -> dict[str, Any]:
+        """A schema that only the ids of these candidates satisfy (spec 2.9). RouteError if there are none."""
+        return selection_schema([candidate.item for candidate in self.candidates], provider)
+
+    def validate_selection(self, selected_id: object) -> SelectionValidation:
+        """Which of these candidates a model's answer stands for, if any."""
+        return validate_selection(selected_id, [candidate.item for candidate in self.candidates])
 
 
 class HoldsItems(Protocol):

@@ -35,7 +35,7 @@ from mcp.types import (
 
 from leafgate.codec.negotiate import MAP_HEADER, negotiate
 from leafgate.gateway.execute import Requester
-from leafgate.gateway.runtime import ProxyRuntime, upstream_error
+from leafgate.gateway.runtime import GatewayRuntime, upstream_error
 from leafgate.model.call import Asking
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
 from leafgate.model.mode import ExposureMode
@@ -92,12 +92,12 @@ class Surface:
     url_safe_names: bool = False
 
 
-class McpGatewayServer(Server[Any]):
+class GatewayServer(Server[Any]):
     """An MCP server with the gateway behind it. Speaks both eras of the protocol."""
 
     def __init__(
         self,
-        runtime: ProxyRuntime,
+        runtime: GatewayRuntime,
         *,
         surface: Surface,
         offer: MapOffer,
@@ -108,6 +108,7 @@ class McpGatewayServer(Server[Any]):
         self._runtime = runtime
         self._surface = surface
         self._offer = offer
+        self._prepared: set[str] = set()
         self._status = status
         self._primitives = primitives
         self.clients = Clients()
@@ -125,6 +126,7 @@ class McpGatewayServer(Server[Any]):
             name,
             version=__version__,
             instructions=INSTRUCTIONS[surface.mode],
+            get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,  # type: ignore[arg-type]  # plain JSON is allowed, and keeps foreign fields
             on_call_tool=self._call_tool,  # type: ignore[arg-type]  # likewise
             on_subscriptions_listen=self._listen,
@@ -169,6 +171,14 @@ class McpGatewayServer(Server[Any]):
         if surface.mode is ExposureMode.TRANSPARENT:
             return [*stripped_tools(snapshot, self._written), *own]
         return own
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema that a client was shown for this tool. Not told it, the SDK lists all tools at every call."""
+        if self._surface.mode is not ExposureMode.PASSTHROUGH or name in META_TOOLS[self._surface.mode]:
+            return None
+        tool = self._runtime.native.tools.get(name)
+        schema = None if tool is None else tool.definition.get("inputSchema")
+        return schema if isinstance(schema, Mapping) else None
 
     def _written(self, tool_id: str) -> str:
         return quote(tool_id, safe="") if self._surface.url_safe_names else tool_id
@@ -291,8 +301,9 @@ class McpGatewayServer(Server[Any]):
         meta = (ctx.params or {}).get("_meta")
         wish = meta if isinstance(meta, Mapping) else None
         digest, form = negotiate(wish, headers.get(MAP_HEADER), self._offer.default, self._offer.digests)
-        if digest is not None:
+        if digest is not None and digest not in self._prepared:
             await to_thread.run_sync(self._offer.prepare, digest)
+            self._prepared.add(digest)
         return Asking(_owner_only(ctx).owner, digest, form)
 
     def _requester(self, ctx: Context, asking: Asking) -> Requester:

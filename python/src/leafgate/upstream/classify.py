@@ -5,7 +5,8 @@ Touches nothing. The exception's text is kept as detail for the log; nothing of 
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import anyio
 import httpx2
@@ -33,6 +34,13 @@ _BY_STATUS: Final[dict[int, ErrorCode]] = {
 }
 
 
+@dataclass(frozen=True)
+class SaidByServer:
+    """Marks the data of an error that came over the wire: the SDK uses two of the codes for failures of its own."""
+
+    data: Any
+
+
 def classify(error: BaseException, http_status: int | None = None) -> UpstreamFailure:
     """The failure that this exception stands for. The SDK tells no HTTP status; who saw one hands it in."""
     if isinstance(error, UpstreamFailure):
@@ -57,7 +65,8 @@ def _code(error: BaseException) -> ErrorCode:
         codes = [_code(inner) for inner in error.exceptions]
         return next((code for code in codes if code != "UPSTREAM_ERROR"), "UPSTREAM_ERROR")
     if isinstance(error, MCPError):
-        return _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")
+        by_server = isinstance(error.data, SaidByServer)
+        return "UPSTREAM_ERROR" if by_server else _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")
     if isinstance(error, httpx2.HTTPStatusError):
         return _BY_STATUS.get(error.response.status_code, "UPSTREAM_ERROR")
     return next((code for types, code in _BY_TYPE if isinstance(error, types)), "UPSTREAM_ERROR")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -19,6 +20,7 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from leafgate.upstream.child import child_streams
 from leafgate.upstream.server_spec import HttpServer, ServerSpec, StdioServer
 
 log = logging.getLogger("leafgate.upstream")
@@ -44,6 +46,8 @@ async def open_streams(spec: ServerSpec, line: Line) -> AsyncIterator[Streams]:
 
 def _transport(spec: ServerSpec, errlog: TextIO, line: Line) -> AbstractAsyncContextManager[Streams]:
     reach = spec.reach
+    if isinstance(reach, StdioServer) and sys.platform != "win32":
+        return child_streams(reach, errlog)
     if isinstance(reach, StdioServer):
         params = StdioServerParameters(command=reach.command, args=[*reach.args], env=dict(reach.env), cwd=reach.cwd)
         return stdio_client(params, errlog=errlog)

@@ -36,6 +36,7 @@ class Fleet:
         self._updated: list[Callable[[str], None]] = []
         listeners = Listeners(self._tell_changed, self._tell_updated)
         self._members = {spec.label: Supervised(spec, listeners) for spec in specs}
+        self._settle_until = 0.0
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """The listener is called whenever what some server offers changed."""
@@ -48,6 +49,8 @@ class Fleet:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Every server is being kept connected inside this context; at its end their processes are ended."""
+        # One deadline for all requests: each of them waiting for itself would add up.
+        self._settle_until = anyio.current_time() + SETTLE_SECONDS
         async with anyio.create_task_group() as group:
             for member in self._members.values():
                 group.start_soon(member.run)
@@ -113,8 +116,11 @@ class Fleet:
         return [member for member in required if member.state != "up"]
 
     async def settled(self) -> None:
-        with anyio.move_on_after(SETTLE_SECONDS):
-            for member in self._members.values():
+        trying = [member for member in self._members.values() if not member.first_try_over.is_set()]
+        if not trying:  # every request comes by here, and to wait for what has happened is a turn of the loop each
+            return
+        with anyio.CancelScope(deadline=self._settle_until):
+            for member in trying:
                 await member.first_try_over.wait()
 
     def server_of_resource(self, uri: str) -> str | None:

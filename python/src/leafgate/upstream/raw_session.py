@@ -7,11 +7,15 @@ only file that reaches into the SDK's private parts; test_supervise.py fails lou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from mcp import ClientSession
+import anyio
+from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp.types import CLIENT_CAPABILITIES_META_KEY
+from mcp.types import CLIENT_CAPABILITIES_META_KEY, REQUEST_TIMEOUT
+
+# The SDK's clock starts when a request is written; a server that reads nothing must not hold the writer for ever.
+WRITE_SECONDS: Final = 1.0
 
 
 async def raw_request(
@@ -33,4 +37,8 @@ async def raw_request(
     if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in stamped:
         # The server of a stateless request must see what the client behind us can do, not what we can.
         stamped[CLIENT_CAPABILITIES_META_KEY] = dict(capabilities)
-    return await session._dispatcher.send_raw_request(method, data["params"], opts)
+    try:
+        with anyio.fail_after(seconds + WRITE_SECONDS):
+            return await session._dispatcher.send_raw_request(method, data["params"], opts)
+    except TimeoutError:
+        raise MCPError(REQUEST_TIMEOUT, f"{method} could not be written in time") from None

@@ -5,22 +5,28 @@ For tests, for trying a catalog without its servers, and for machines without an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from leafgate.model.errors import UpstreamFailure
 from leafgate.ports import Caller, ToolListing
+from leafgate.upstream.classify import classify
 
-Answer = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Result = Mapping[str, Any]
+Answer = Result | Callable[[Mapping[str, Any]], Result | Awaitable[Result]]
 
 
 class StubUpstream:
-    """Definitions with canned answers: a result, or a function from arguments to a result, by tool name."""
+    """Definitions with canned answers: a result, or a function (async or not) from arguments to one, by tool name.
+
+    What a function raises counts as its server's failure, classified like a live one's.
+    """
 
     def __init__(
         self, tools: Sequence[Mapping[str, Any]], *, answers: Mapping[str, Answer] | None = None, server: str = ""
     ) -> None:
-        self._tools = tuple(tools)
+        # What is no object is no definition; a live server's list is read in the same way.
+        self._tools = tuple(tool for tool in tools if isinstance(tool, Mapping))
         self._answers = dict(answers or {})
         self._server = server
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
@@ -38,11 +44,10 @@ class StubUpstream:
         if not callable(answer):
             return answer
         try:
-            return answer(args)
-        except UpstreamFailure:
-            raise
+            made = answer(args)
+            return await made if inspect.isawaitable(made) else made
         except Exception as error:
-            raise UpstreamFailure("UPSTREAM_ERROR", f"{type(error).__name__}: {error}") from error
+            raise classify(error) from error
 
     async def settled(self) -> None:
         return

@@ -17,6 +17,7 @@ from mcp import Client, ClientSession, MCPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import (
     LOG_LEVEL_META_KEY,
+    REQUEST_TIMEOUT,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
@@ -68,6 +69,7 @@ class Supervised:
         self._places = nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
         self._line = Line()
         self._stale = anyio.Event()
+        self._doubted = anyio.Event()
         self._watched: set[str] = set()
         self._watched_changed = anyio.Event()
 
@@ -93,6 +95,8 @@ class Supervised:
             failure = classify(error, self._line.refused_with)
             if failure.code == "UPSTREAM_UNAVAILABLE":
                 self._line.ended.set()  # over HTTP nothing else tells that the other side has gone
+            elif failure.code == "UPSTREAM_TIMEOUT":
+                self._doubted.set()
             raise failure from error
 
     async def watch(self, uri: str) -> None:
@@ -128,7 +132,10 @@ class Supervised:
                 on_progress=progress,
                 capabilities=None if caller is None else caller.capabilities,
             )
-            if raw.get("resultType") != "input_required" or (caller is not None and caller.takes_input_requests):
+            if raw.get("resultType") != "input_required":
+                return raw
+            raw = _questions_only(raw)
+            if caller is not None and caller.takes_input_requests:
                 return raw
             params = {**params, **await _answers(raw, caller)}
         raise UpstreamFailure("UPSTREAM_ERROR", f"{self.spec.name} asked for input more than {MAX_ROUNDS} times")
@@ -168,6 +175,7 @@ class Supervised:
         """Keeps the offers fresh until the connection is over."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._refresh_when_stale, client)
+            group.start_soon(self._end_if_it_hangs, client, ended)
             if self._is_modern():
                 group.start_soon(self._listen, client)
             else:
@@ -185,6 +193,19 @@ class Supervised:
                 log.warning(
                     "[%s] its offers changed, but cannot be listed: %s; the old ones stay", self.spec.name, error
                 )
+
+    async def _end_if_it_hangs(self, client: Client, ended: anyio.Event) -> None:
+        """A call that timed out may be slow; a server that answers nothing at all hangs, and is started anew."""
+        while True:
+            await self._doubted.wait()
+            self._doubted = anyio.Event()
+            sign_of_life = "server/discover" if self._is_modern() else "ping"
+            try:
+                await raw_request(client.session, sign_of_life, {}, seconds=self.spec.start_timeout)
+            except MCPError as error:
+                if error.code == REQUEST_TIMEOUT:
+                    log.warning("[%s] hangs, and is given up", self.spec.name)
+                    ended.set()
 
     async def _subscribe_again(self, client: Client) -> None:
         """A server that was started anew does not know what was subscribed before."""
@@ -241,6 +262,16 @@ class Supervised:
         """The listener has seen the offers before anybody who waits for the first try goes on."""
         self.state = state
         self.first_try_over.set()
+
+
+def _questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A result that asks for input goes round the firewall's budget; so it can hold nothing but its questions."""
+    kept = {key: raw[key] for key in ("resultType", "inputRequests", "requestState", "_meta") if key in raw}
+    if not isinstance(kept.get("inputRequests", {}), Mapping) or kept.keys().isdisjoint(
+        ("inputRequests", "requestState")
+    ):
+        raise UpstreamFailure("UPSTREAM_ERROR", "the server asks for input, and does not say for which")
+    return kept
 
 
 async def _answers(raw: Mapping[str, Any], caller: Caller | None) -> dict[str, Any]:

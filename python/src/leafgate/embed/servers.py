@@ -1,0 +1,86 @@
+"""The MCP servers of an embedded gateway. In: a ProxyRuntime. Out: a server for any transport of the SDK.
+
+Touches standard input and output, or a loopback socket, once it is told to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, overload
+
+from leafgate.embed.cards import shared_maps
+from leafgate.embed.runtime import ProxyRuntime
+from leafgate.model.errors import ConfigError
+from leafgate.model.mode import ExposureMode
+from leafgate.server.http import bind, serve_http
+from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
+from leafgate.server.stdio import serve_stdio
+
+
+class _EmbeddedServer(GatewayServer):
+    """A server over a ProxyRuntime."""
+
+    modes: ClassVar[tuple[ExposureMode, ...]]
+    other: ClassVar[str]
+
+    def __init__(
+        self, runtime: ProxyRuntime, *, name: str = "leafgate", hydrate: bool = True, url_safe_names: bool = False
+    ) -> None:
+        if runtime.mode not in self.modes:
+            raise ConfigError(f"a runtime in mode {runtime.mode.value} is served by {self.other}")
+        self._program = runtime
+        digests = {entry.digest for entry in shared_maps().list() if entry.digest is not None}
+        default = runtime.map_digest
+        super().__init__(
+            runtime.gateway,
+            surface=Surface(runtime.mode, _Namespaces(runtime), hydrate, url_safe_names),
+            offer=MapOffer(default, digests | ({default} if default else set()), shared_maps().load),
+            status=runtime.status,
+            primitives=runtime.primitives,
+            name=name,
+        )
+
+    async def run_stdio(self) -> None:
+        """Serves one client on standard input and output until it leaves, or a signal."""
+        await serve_stdio(self)
+
+    async def run_http(self, host: str = "127.0.0.1", port: int = 8808) -> None:
+        """Serves clients over Streamable HTTP at /mcp, on a loopback address, until a signal."""
+
+        async def ready() -> None:
+            return
+
+        await serve_http(self, bind(host, port), self._program.status, ready)
+
+
+class McpGatewayServer(_EmbeddedServer):
+    """A few meta-tools in the place of all tools: ExposureMode.GATEWAY."""
+
+    modes = (ExposureMode.GATEWAY,)
+    other = "McpProxyServer"
+
+
+class McpProxyServer(_EmbeddedServer):
+    """All tools: without schemas (ExposureMode.TRANSPARENT), or as their servers show them (PASSTHROUGH)."""
+
+    modes = (ExposureMode.TRANSPARENT, ExposureMode.PASSTHROUGH)
+    other = "McpGatewayServer"
+
+
+class _Namespaces(Sequence[str]):
+    """What the descriptions call the holdings of a catalog. A program's sources need not have names, and may change."""
+
+    def __init__(self, runtime: ProxyRuntime) -> None:
+        self._runtime = runtime
+
+    def __len__(self) -> int:
+        return len(self._runtime.catalog.by_namespace())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return [*self._runtime.catalog.by_namespace()][index]
