@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.encoder import Encoder
 

@@ -10,7 +10,7 @@ LOG = "\n".join(
     f"2024-05-01T10:{n // 60 % 60:02d}:{n % 60:02d} {'ERROR boom' if n % 400 == 7 else 'INFO fine'} request {n}"
     for n in range(2000)
 )
-CSV = 'id,name,score\n' + "\n".join(f'{n},"Name, {n}",{n / 7:.3f}' for n in range(1, 1001))
+CSV = "id,name,score\n" + "\n".join(f'{n},"Name, {n}",{n / 7:.3f}' for n in range(1, 1001))
 PROSE = " ".join(f"This is sentence number {n}, and it says little. Is it {n}? It is!" for n in range(900))
 RECORDS = json.dumps([{"id": n, "name": f"item {n}", "ok": n % 2 == 0} for n in range(1500)])
 NESTED = json.dumps(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from leafgate.browse.budget import cut_with_ellipsis, fit_description, one_line, token_upper_bound
 from leafgate.storage.map_files import MapFiles
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.browse.cards import make_choice_cards, render_card, render_page
 from leafgate.catalog.intake import intake, mcp_tool_to_selectable
 from leafgate.model.card import ChoiceCard

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+
 from leafgate.catalog.catalog import Catalog, definition_digest
 from leafgate.catalog.intake import intake, mcp_tool_to_selectable
 from leafgate.model.errors import CatalogError

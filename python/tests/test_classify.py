@@ -1,9 +1,10 @@
 import anyio
 import httpx2
 import pytest
+from mcp import MCPError
+
 from leafgate.model.errors import ErrorCode, UpstreamFailure
 from leafgate.upstream.classify import classify
-from mcp import MCPError
 
 
 def status(code: int) -> httpx2.HTTPStatusError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from leafgate.cli.catalog import command
 from leafgate.model.errors import CatalogError, ConfigError, GatewayError
 

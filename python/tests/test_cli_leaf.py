@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+
 from leafgate.cli.main import cli
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.storage.map_files import MapFiles

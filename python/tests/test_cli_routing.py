@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from routing_catalog import DATA
+
 from leafgate.cli.evaluate import command as evaluate
 from leafgate.cli.route import command as route
 from leafgate.model.errors import ConfigError
-from routing_catalog import DATA
 
 CATALOG = str(DATA / "dev_catalog.json")
 

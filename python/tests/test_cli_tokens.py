@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from leafgate.cli.main import cli
 from leafgate.model.errors import MapUnreachableError
 from leafgate.storage.map_files import MapFiles

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from leafgate.browse.confidence import Evidence, judge
 
 CLEAR = Evidence(score=0.7, margin=0.2, found=1.0, size=300, exact=False, by_meaning=True)

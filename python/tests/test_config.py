@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from leafgate.cli.config import load_config
 from leafgate.model.errors import ConfigError
 from leafgate.upstream.server_spec import HttpServer, StdioServer

@@ -116,7 +116,7 @@ def test_read_on_leads_to_the_first_line_that_is_not_shown() -> None:
 
 
 def test_what_escapes_hide_in_json_does_not_come_out() -> None:
-    hidden = json.dumps({"<|im_start|>": "AKIA" "IOSFODNN7EXAMPL3", "list": ["\u202eevil"] * 900})
+    hidden = json.dumps({"<|im_start|>": "AKIAIOSFODNN7EXAMPL3", "list": ["\u202eevil"] * 900})
     escaped = hidden.replace("<", "\\u003c").replace("AKIA", "\\u0041KIA")
     text = told(CLEAN(escaped), 400)
     assert "<|im_start|>" not in text

@@ -11,6 +11,7 @@ import pytest
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.model.errors import IdsError, MapInvalidError, TextError
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens import encoder as encoder_module

@@ -1,6 +1,7 @@
 """Words and meaning joined: what each may decide."""
 
 import numpy as np
+
 from leafgate.browse.fuse import fuse, lexical_share
 
 

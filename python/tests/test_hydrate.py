@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import mcp_tool_to_selectable
 from leafgate.model.errors import CatalogError

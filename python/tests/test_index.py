@@ -1,9 +1,10 @@
 """Building an index anew and from an earlier one gives the same index."""
 
 import numpy as np
+from routing_catalog import SMALL, tool
+
 from leafgate.browse.index import build_index
 from leafgate.browse.model_file import bundled_embedder
-from routing_catalog import SMALL, tool
 
 
 def test_an_index_does_not_depend_on_its_history() -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from routing_catalog import SMALL, tool
+
 from leafgate.browse.index import CatalogIndex, build_index
 from leafgate.browse.rank import Router
 from leafgate.model.tool import SelectableItem
 from leafgate.storage.index_file import KEPT, IndexFiles, default_directory
-from routing_catalog import SMALL, tool
 
 QUERIES = ("list files", "serach papres", "send someone an email", "move_file")
 ITEMS = tuple(sorted(SMALL, key=lambda item: item.id))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.catalog.intake import (
     intake,
     mcp_prompt_to_selectable,

@@ -4,8 +4,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
-from leafgate.browse.item_text import FIELDS, item_digest, item_text, split_description
 from routing_catalog import tool
+
+from leafgate.browse.item_text import FIELDS, item_digest, item_text, split_description
 
 SCHEMA = {
     "type": "object",

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from leafgate.cli.json_lines import field, serve_lines
 from leafgate.model.errors import IdsError, TextError
 

@@ -1,10 +1,11 @@
 """BM25 over fields: rare words and telling fields count more."""
 
 import numpy as np
+from routing_catalog import SMALL, tool
+
 from leafgate.browse.index import build_index
 from leafgate.browse.lexical import LexicalIndex
 from leafgate.browse.words import stem
-from routing_catalog import SMALL, tool
 
 
 def scored(index: LexicalIndex, *words: str) -> list[float]:

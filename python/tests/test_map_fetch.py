@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
+
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.storage import map_fetch
 from leafgate.storage.map_fetch import load_encoder

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.storage.map_files import MapFiles, default_folders
 

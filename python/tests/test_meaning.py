@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from leafgate.browse.meaning import StaticEmbedder, WordPieces
 from leafgate.browse.model_file import BUNDLED, bundled_embedder, read_static_model
 from leafgate.model.errors import ConfigError

@@ -1,9 +1,10 @@
 """Tools called by name."""
 
 import pytest
+from routing_catalog import SMALL, tool
+
 from leafgate.browse.mention import build_mentions
 from leafgate.browse.query import parse_query
-from routing_catalog import SMALL, tool
 
 ITEMS = (*SMALL, tool("Send Fax", server="Old Post"), tool("größe"), tool("ab.cd/ef"))
 MENTIONS = build_mentions(ITEMS, frozenset(("echo", "weather", "send")).__contains__)

@@ -1,6 +1,7 @@
 import logging
 
 import pytest
+
 from leafgate.model.call import Origin
 from leafgate.telemetry.metrics import Metrics
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from leafgate.browse.cards import render_card
 from leafgate.browse.navigate import list_path
 from leafgate.catalog.intake import intake

@@ -1,4 +1,5 @@
 import pytest
+
 from leafgate.codec.negotiate import ACCEPT_META_KEY, negotiate
 from leafgate.model.errors import GatewayError
 

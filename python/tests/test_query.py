@@ -1,6 +1,7 @@
 """Reading a query: what is a wish, and what is an argument that must be left alone."""
 
 import pytest
+
 from leafgate.browse.query import MAX_WORDS, parse_query
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from routing_catalog import SMALL, development_items, development_queries, tool
+
 from leafgate.browse.rank import MAX_TOP_K, Router
 from leafgate.catalog.catalog import Catalog
 from leafgate.model.errors import RouteError
-from routing_catalog import SMALL, development_items, development_queries, tool
 
 ROUTER = Router(SMALL)
 

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+
 from leafgate.codec.read_leaf import (
     find_codec_meta,
     has_codec_meta,

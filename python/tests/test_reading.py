@@ -1,11 +1,12 @@
 """Reading a query in a catalog's words."""
 
 import pytest
+from routing_catalog import SMALL
+
 from leafgate.browse.index import build_index
 from leafgate.browse.query import parse_query
 from leafgate.browse.reading import Reading, english, read_query
 from leafgate.browse.words import stem
-from routing_catalog import SMALL
 
 INDEX = build_index(SMALL, None)
 KNOWN = english(frozenset(("filter", "throttle", "stop", "bake")).__contains__)

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from routing_catalog import development_items, development_queries
+
 from leafgate.browse.measure import GoldQuery
 from leafgate.browse.rank import Router
 from leafgate.cli.evaluate import measure
-from routing_catalog import development_items, development_queries
 
 # Nobody's wish in this catalog of developer tools; some come near one.
 UNANSWERABLE = (

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from leafgate.catalog.schema_trust import SchemaLimits, check_schema
 
 

@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from leafgate.browse.selection import selection_schema, validate_selection
 from leafgate.browse.stable import BREAKPOINT
 from leafgate.model.card import ChoiceCard

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from leafgate.catalog.snapshot_file import load_catalog_file
 from leafgate.model.errors import ConfigError
 

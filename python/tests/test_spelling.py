@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from leafgate.browse.spelling import build_spelling, edits
 
 WORDS = ("branch", "branches", "channel", "chart", "file", "papers", "search", "status", "form", "slack")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from leafgate.model.errors import UpstreamFailure
 from leafgate.upstream.fleet import Fleet
 from leafgate.upstream.server_spec import ServerSpec, StdioServer

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.model.leaf import digest_of
 from leafgate.tokens import token_map

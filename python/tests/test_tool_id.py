@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.model.errors import CatalogError
 from leafgate.model.tool_id import (
     MAX_ID_LENGTH,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.catalog.intake import intake
 from leafgate.catalog.tree import MAX_CHILDREN, Leaf, Node, Tree, build_tree
 from leafgate.model.tool import SelectableItem

@@ -1,4 +1,5 @@
 import pytest
+
 from leafgate.admission.validate import compile_schema, violations
 from leafgate.model.errors import GatewayError
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
 from leafgate.model.leaf import LEVELS, REASONS, Level
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.verify import check

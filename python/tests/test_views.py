@@ -34,6 +34,13 @@ def page_of(selector: object, text: str | bytes, budget: int = 800) -> Page:
     return page
 
 
+def answer(selector: object, text: str, budget: int) -> Page | str:
+    try:
+        return page_of(selector, text, budget)
+    except GatewayError as error:
+        return error.code
+
+
 def split(page: Page) -> tuple[str, str, Any]:
     """The body, the note, and what comes next."""
     body, _, last = page.text.rpartition("\n")
@@ -146,7 +153,9 @@ def put(root: Any, pointer: str, body: str, selector: Any, original: Any) -> Any
 def test_following_next_reads_every_part_of_a_json_document_once(name: str, budget: int) -> None:
     original = json.loads(KINDS.get(name) or HOSTILE[name])
     if isinstance(original, list):
-        original = original[:400]
+        original = original[:300]
+    if name == "many keys":
+        original = dict(list(original.items())[:500])
     text = json.dumps(original)
     rebuilt = type(original)()
     for body, selector in everything({"type": "json"}, text, budget):
@@ -177,23 +186,24 @@ def test_rows_with_columns_conditions_and_ranges() -> None:
     assert "of 56 that match" in shown({"type": "rows", "where": contains}, RECORDS)[1]
 
 
-@pytest.mark.parametrize("text", [CSV, RECORDS, JSON_LINES, "a,b,c\n" + "\n".join(f"{n},{'x y ' * 900},z" for n in range(5))])
-def test_following_next_reads_every_row_once(text: str) -> None:
+LONG_CELLS = "a,b,c\n" + "\n".join(f"{n},{'x y ' * 900},z" for n in range(5))
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "rows"),
+    [
+        (CSV, "id,name,score", CSV.split("\n")[1:]),
+        (RECORDS, "id,name,ok", [f"{n},item {n},{'true' if n % 2 == 0 else 'false'}" for n in range(1500)]),
+        (JSON_LINES, "n,level", [f"{n},info" for n in range(900)]),
+        (LONG_CELLS, "a,b,c", LONG_CELLS.split("\n")[1:]),
+    ],
+)
+def test_following_next_reads_every_row_once(text: str, header: str, rows: list[str]) -> None:
     rebuilt = ""
     for body, selector in everything({"type": "rows"}, text, 300):
-        is_start = not isinstance(selector, dict) or "offset" not in selector
-        header, _, lines = body.partition("\n")
-        rows = lines if not rebuilt or is_start else body
-        if not rebuilt:
-            rebuilt = header
-            rows = lines
-        elif is_start and not lines:
-            rows = header
-        elif not is_start and lines:
-            rows = lines
-        rebuilt += ("\n" if is_start else "") + rows
-    numbers = re.findall(r"^(?:\"?)(\d+)", rebuilt, re.M)
-    assert len(numbers) == len(dict.fromkeys(numbers)) == len(shown({"type": "rows"}, text, 4000) and numbers)
+        joint = "\n" if rebuilt and "offset" not in selector else ""
+        rebuilt += joint + body.removeprefix(f"{header}\n")
+    assert rebuilt.split("\n") == rows
 
 
 def test_search_finds_text_without_regard_to_case_and_expressions_as_they_are() -> None:
@@ -286,7 +296,7 @@ def test_refusals_say_what_there_is(selector: object, text: str, says: str) -> N
 
 
 def test_what_escapes_hide_does_not_come_out_in_a_view() -> None:
-    escaped = json.dumps({"<|im_start|>": "AKIA" "IOSFODNN7EXAMPL3", "a": "\u202eevil"}).replace("<", "\\u003c")
+    escaped = json.dumps({"<|im_start|>": "AKIAIOSFODNN7EXAMPL3", "a": "\u202eevil"}).replace("<", "\\u003c")
     escaped = escaped.replace("AKIA", "\\u0041KIA")
     for selector in ("json", "rows", "stats", {"pointer": "/a"}):
         text = page_of(selector, escaped).text
@@ -321,20 +331,16 @@ selectors = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(selectors, texts, st.integers(100, 400))
-def test_no_selector_crashes_and_every_page_fits_and_is_the_same_again(selector: object, text: str, budget: int) -> None:
+def test_no_selector_crashes_and_every_page_fits_and_is_the_same_again(
+    selector: object, text: str, budget: int
+) -> None:
     text = CLEAN(text)
-    try:
-        page = page_of(selector, text, budget)
-    except GatewayError as error:
-        assert error.code == "VIEW_FAILED"
-    else:
-        assert page == page_of(selector, text, budget)
+    page = answer(selector, text, budget)
+    assert page == "VIEW_FAILED" or page == answer(selector, text, budget)
 
 
 @pytest.mark.parametrize("kind", ["head", "tail", "json", "rows", {"search": "a"}, {"regex": "."}, "bytes"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_have_pages_too(name: str, kind: object) -> None:
-    try:
-        page_of(kind, CLEAN(HOSTILE[name]), 300)
-    except GatewayError as error:
-        assert error.code == "VIEW_FAILED"
+    page = answer(kind, CLEAN(HOSTILE[name]), 300)
+    assert page == "VIEW_FAILED" or isinstance(page, Page)

@@ -1,6 +1,7 @@
 """Splitting and stemming: what counts as one word."""
 
 import pytest
+
 from leafgate.browse.words import identifier_words, prose_words, stem
 
 

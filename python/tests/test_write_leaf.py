@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from leafgate.codec.read_leaf import strip_codec_meta, take_ids
 from leafgate.codec.verify_leaf import verify_codec_meta
 from leafgate.codec.write_leaf import build_meta_block, wrap_tool_call

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from generate import generate
+
 from leafgate.browse.measure import percentile
 from leafgate.browse.model_file import bundled_embedder
 from leafgate.browse.rank import Router

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_routing import generated_items
+
 from leafgate.browse import rank
 from leafgate.browse.confidence import Evidence
 from leafgate.browse.rank import BUNDLED, Router

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from leafgate.browse.meaning import WordPieces
 from sentence_transformers import SentenceTransformer
+
+from leafgate.browse.meaning import WordPieces
 
 WORD = re.compile(r"[a-z]+")
 

@@ -10,22 +10,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import anyio
-from mcp import InvalidUriTemplate, UriTemplate
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.ports import Caller, Offers, ToolListing
 from leafgate.upstream.listing import Definitions, Listed
+from leafgate.upstream.primitives import fits_template
 from leafgate.upstream.server_spec import ServerSpec
 from leafgate.upstream.supervise import Listeners, Supervised
 
 SETTLE_SECONDS: Final = 10.0
-
-
-def _fits(template: object, uri: str) -> bool:
-    try:
-        return isinstance(template, str) and UriTemplate.parse(template).match(uri) is not None
-    except InvalidUriTemplate:
-        return False
 
 
 class Fleet:
@@ -129,7 +122,7 @@ class Fleet:
             if any(resource.get("uri") == uri for resource in member.offers.resources):
                 return member.spec.label
         for member in self._members.values():
-            if any(_fits(template.get("uriTemplate"), uri) for template in member.offers.templates):
+            if any(fits_template(template.get("uriTemplate"), uri) for template in member.offers.templates):
                 return member.spec.label
         able = self.servers_with("resources")
         return able[0] if len(able) == 1 else None

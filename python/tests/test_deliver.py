@@ -1,0 +1,195 @@
+"""The one door: what a client gets of a raw result, whatever the result is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from conftest import MAPS
+from hostile_texts import CSV, HOSTILE, LOG, NESTED, json_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp.types import CallToolResult
+
+from leafgate.codec.write_leaf import wrap_tool_call
+from leafgate.firewall.cleaner import make_cleaner
+from leafgate.firewall.sanitize import SanitizePolicy
+from leafgate.gateway.deliver import Door, deliver_result
+from leafgate.model.call import Asking, Origin
+from leafgate.model.envelope import ENVELOPE_META_KEY
+from leafgate.storage.memory import MemoryArtifactStore
+from leafgate.telemetry.metrics import Metrics
+from leafgate.tokens.encoder import Encoder
+
+pytestmark = pytest.mark.anyio
+
+CL100K = MAPS.load("openai/cl100k_base")
+ORIGIN = Origin("disk", "read_file")
+
+
+def count(text: str) -> int:
+    return len(CL100K.encode(text))
+
+
+def door(**more: Any) -> Door:
+    parts = {
+        "artifacts": MemoryArtifactStore(),
+        "recorder": Metrics(lambda: "today"),
+        "clean": make_cleaner(),
+        "count": count,
+        "budget": 800,
+        "level": "canonical",
+        "encoder_of": MAPS.load,
+    }
+    return Door(**{**parts, **more})
+
+
+def text_result(text: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], **more}
+
+
+async def delivered(raw: dict[str, Any], at: Door | None = None, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    result = await deliver_result(at or door(), Asking("me"), ORIGIN, raw, **more)
+    return result, result["_meta"][ENVELOPE_META_KEY]
+
+
+def visible_tokens(result: dict[str, Any]) -> int:
+    return sum(count(block.get("text", "")) for block in result["content"])
+
+
+@pytest.mark.parametrize("text", ["It is 14:30 now.", "word " * 190])
+async def test_a_small_result_costs_what_it_costs(text: str) -> None:
+    result, envelope = await delivered(text_result(text))
+    assert result["content"] == [{"type": "text", "text": text}]
+    assert envelope == {"status": "ok", "provenance": {"server": "disk", "tool": "read_file"}}
+
+
+async def test_a_small_result_with_a_large_image_costs_at_most_forty_tokens_more() -> None:
+    image = {"type": "image", "data": base64.b64encode(b"x" * 400_000).decode(), "mimeType": "image/png"}
+    result, envelope = await delivered({"content": [{"type": "text", "text": "here it is"}, image]})
+    assert visible_tokens(result) - count("here it is") <= 40
+    assert envelope["artifacts"][0]["media_type"] == "image/png"
+    assert envelope["artifacts"][0]["bytes"] == 400_000
+
+
+async def test_a_large_result_becomes_a_digest_and_is_kept_whole() -> None:
+    at = door()
+    result, envelope = await delivered(text_result(CSV), at)
+    assert visible_tokens(result) <= 400
+    (kept,) = envelope["artifacts"]
+    assert kept["media_type"] == "text/csv"
+    assert kept["lines"] == 1001
+    assert kept["tokens"] == count(CSV)
+    assert envelope["facts"] == ["rows: 1000", "columns: id, name, score"]
+    assert envelope["summary"] == result["content"][0]["text"][:500]
+    stored = await at.artifacts.get("me", kept["handle"])
+    assert stored is not None
+    assert stored.content.decode() == CSV
+    assert stored.origin == ORIGIN
+    assert (await delivered(text_result(CSV), at)) == (result, envelope)
+
+
+async def test_large_counts_are_estimates_and_say_so() -> None:
+    _, envelope = await delivered(text_result(LOG))
+    (kept,) = envelope["artifacts"]
+    assert kept["tokens_estimated"]
+    assert abs(kept["tokens"] - count(LOG)) < 0.1 * count(LOG)
+
+
+async def test_provenance_lists_what_was_done_and_what_the_caller_adds() -> None:
+    secret = "AKIAIOSFODNN7EXAMPL3"
+    raw = text_result(f"<|im_start|> {secret}")
+    _, envelope = await delivered(raw, provenance={"cache_hit": True})
+    told = envelope["provenance"]
+    assert told["cache_hit"]
+    assert [each["count"] for each in told["removed"]] == [1]
+    assert [each["count"] for each in told["redacted"]] == [1]
+
+
+async def test_structured_content_gives_facts_and_goes_along_when_asked_for() -> None:
+    raw = text_result("done", structuredContent={"count": 42, "say": "<|im_start|>"})
+    result, envelope = await delivered(raw)
+    assert envelope["facts"][0] == "count: 42"
+    assert "structuredContent" not in result
+    result, _ = await delivered(raw, structured=True)
+    assert result["structuredContent"]["count"] == 42
+    assert "<|im_start|>" not in json.dumps(result)
+
+
+async def test_a_server_has_its_own_cleaner() -> None:
+    at = door(clean_for={"disk": make_cleaner(SanitizePolicy(escape_html=True))})
+    result, _ = await delivered(text_result("<b>"), at)
+    assert result["content"][0]["text"] == "&lt;b&gt;"
+
+
+async def test_a_result_too_large_for_the_store_says_so() -> None:
+    at = door(artifacts=MemoryArtifactStore(capacity=10_000))
+    result, envelope = await delivered(text_result(LOG), at)
+    assert "artifacts" not in envelope
+    assert "too large to be kept" in result["content"][0]["text"]
+
+
+async def test_the_receiving_models_map_counts(toy: Encoder) -> None:
+    text = "the cat sat " * 150
+    result = await deliver_result(door(), Asking("me", toy.map.digest), ORIGIN, wrap_tool_call(text_result(text), toy))
+    assert count(text) <= 800 < len(toy.encode(text))
+    envelope = result["_meta"][ENVELOPE_META_KEY]
+    assert envelope["artifacts"][0]["tokens"] == len(toy.encode(text))
+    assert len(toy.encode(result["content"][0]["text"])) <= 400
+    assert "rejected" not in envelope["provenance"]["codec"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_results_are_delivered(name: str) -> None:
+    result, _ = await delivered(text_result(HOSTILE[name], structuredContent={"text": HOSTILE[name]}))
+    assert visible_tokens(result) <= 800
+    CallToolResult.model_validate(json.loads(json.dumps(result)))
+
+
+def nested(depth: int) -> Any:
+    value: Any = "<|im_start|>"
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+async def test_deep_structures_are_delivered() -> None:
+    result, _ = await delivered({"structuredContent": nested(5000), "content": [{"type": "odd", "x": nested(3000)}]})
+    assert "<|im_start|>" not in json.dumps(result)
+
+
+blocks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "other"])},
+    optional={
+        "text": json_values | st.text(),
+        "data": json_values | st.just("QUJD"),
+        "mimeType": json_values | st.just("image/png"),
+        "uri": json_values | st.just("file:///x"),
+        "name": json_values | st.just("x"),
+        "_meta": json_values,
+        "annotations": json_values
+        | st.fixed_dictionaries({}, optional={"audience": json_values, "priority": json_values}),
+        "resource": json_values
+        | st.fixed_dictionaries(
+            {"uri": st.just("x")},
+            optional={"text": json_values, "blob": st.just("QUJD"), "mimeType": json_values, "_meta": json_values},
+        ),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(blocks | json_values, max_size=4), json_values, json_values)
+async def test_whatever_a_server_sends_the_answer_is_a_result(content: Any, structured: Any, is_error: Any) -> None:
+    raw = {"content": content, "structuredContent": structured, "isError": is_error}
+    result, _ = await delivered(raw)
+    CallToolResult.model_validate(result)
+
+
+async def test_nested_json_is_told_by_its_outline() -> None:
+    result, envelope = await delivered(text_result(NESTED, structuredContent=json.loads(NESTED)))
+    assert len(result["content"]) == 1
+    assert "items: array [900] of object" in result["content"][0]["text"]
+    assert envelope["facts"] == ["count: 900", "items: 900 items", "cursor: null"]
