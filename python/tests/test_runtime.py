@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from conftest import MAPS
 
+from leafgate.admission.capability import CapabilityPolicy, Rule
 from leafgate.codec.write_leaf import wrap_tool_call
 from leafgate.firewall.cleaner import make_cleaner
+from leafgate.gateway.execute import Controls
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.model.call import Asking
 from leafgate.model.errors import UpstreamFailure
@@ -32,6 +34,7 @@ TOOLS = [
     },
     {"name": "send_mail", "description": "Send an e-mail to somebody.", "inputSchema": {"type": "object"}},
 ]
+ALLOW_ALL = CapabilityPolicy((Rule("allow"),))
 SECRET = "AKIAIOSFODNN7EXAMPL3"
 
 
@@ -222,3 +225,14 @@ async def test_every_call_is_reported_once() -> None:
     found = rig.metrics.as_json()
     assert found["calls"] == {"tool_execute": 2}
     assert found["errors"] == {"HYDRATE_FAILED": 1}
+
+
+async def test_a_view_is_subject_to_the_policy_of_the_call_that_made_it() -> None:
+    long = "\n".join(f"line {n}" for n in range(2000))
+    rig = await Rig({"read_file": text_result(long)}, controls=Controls(policy=ALLOW_ALL)).started()
+    result = await rig.read_file()
+    (kept,) = result["_meta"]["leafgate/envelope"]["artifacts"]
+    view = {"handle": kept["handle"], "selector": {"type": "lines", "start": 7, "end": 7}}
+    assert "line 6" in (await rig.runtime.view(view, rig.asking))["content"][0]["text"]
+    rig.runtime.register(Offers(tools=(await rig.upstream.list_tools())[1:]))
+    assert error_of(await rig.runtime.view(view, rig.asking))["error"] == "PERMISSION_DENIED"

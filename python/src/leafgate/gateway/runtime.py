@@ -29,7 +29,7 @@ from leafgate.gateway.session import BrowseMemory
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
 from leafgate.model.call import Asking
-from leafgate.model.envelope import ENVELOPE_META_KEY, ResultEnvelope
+from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
 from leafgate.model.leaf import Level
 from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Recorder, Upstream
@@ -188,9 +188,27 @@ class GatewayRuntime:
 
     async def view(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            return await view(self._door, asking, args.get("handle"), args.get("selector", {"type": "head"}))
+            allow = partial(self._allow_view, requester)
+            selector = args.get("selector", {"type": "head"})
+            return await view(self._door, asking, args.get("handle"), selector, allow=allow)
 
         return await self._answer("tool_view", asking, requester, work)
+
+    def _allow_view(self, requester: Requester, kept: Artifact) -> None:
+        """A view is subject to the policy of the call that made it: what is denied now cannot be read on."""
+        policy = self._parts.controls.policy
+        if policy is None or kept.origin is None:
+            return
+        origin = kept.origin
+        items = [
+            item
+            for shelf in (self._snapshot.tools, self._snapshot.resources, self._snapshot.prompts)
+            for item in shelf.catalog
+            if (item.server, item.upstream_name) == (origin.server, origin.tool)
+        ]
+        tools = [item for item in items if item.kind == "tool"]
+        if not items or any(policy.judge(item, requester.principal) == "deny" for item in tools):
+            raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
 
     async def read_resource(
         self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY

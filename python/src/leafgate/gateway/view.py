@@ -5,6 +5,7 @@ Awaits the ArtifactStore port. A handle of somebody else's, a forged one and an 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,9 +26,20 @@ async def fetch(door: Door, asking: Asking, handle: object) -> Artifact:
     return kept
 
 
-async def view(door: Door, asking: Asking, handle: object, selector: object) -> dict[str, Any]:
-    """The selected part; its last line says what it is a part of and how to go on. Images and sounds are blocks."""
+async def view(
+    door: Door,
+    asking: Asking,
+    handle: object,
+    selector: object,
+    *,
+    allow: Callable[[Artifact], None] = lambda kept: None,
+) -> dict[str, Any]:
+    """The selected part; its last line says what it is a part of and how to go on. Images and sounds are blocks.
+
+    `allow` raises where the caller may no longer see what the tool behind the artifact said.
+    """
     kept = await fetch(door, asking, handle)
+    allow(kept)
     work = partial(show, selector, kept, door.cleaner(kept.origin), door.counter(asking), door.budget)
     page = await off_loop(len(kept.content), work)
     result = await deliver_own(door, asking, page.text)
