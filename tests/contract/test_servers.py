@@ -12,12 +12,13 @@ from typing import Any
 import anyio
 import pytest
 from implementations import HERE, ROOT, TIME_LIMIT
+from mcp import Client, StdioServerParameters
+from nasty_texts import nasty_texts
+
 from leafgate.codec.read_leaf import has_codec_meta, read_codec_meta
 from leafgate.codec.verify_leaf import verify_codec_meta
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.storage.map_files import MapFiles
-from mcp import Client, StdioServerParameters
-from nasty_texts import nasty_texts
 
 TIME_SERVER = ROOT / "typescript" / "dist" / "examples" / "time-server" / "main.js"
 SERVED = ("qwen/qwen2", "openai/cl100k_base", "toy-metaspace")  # the other maps differ in their tables only
