@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 import yaml
-from conftest import ROOT, gateway_on_http, gateway_on_stdio, text_of
+from gateways import ROOT, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import ToolListChangedNotification
 

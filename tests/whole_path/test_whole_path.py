@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from conftest import gateway_on_http, gateway_on_stdio, text_of
+from gateways import gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import Request, RequestParams
 from pydantic import TypeAdapter
