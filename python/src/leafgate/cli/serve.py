@@ -16,7 +16,7 @@ from leafgate.cli.compose import Gateway, compose
 from leafgate.cli.config import Config, Transport, load_config
 from leafgate.cli.embedded import embedded_config
 from leafgate.server.http import MCP_PATH, bind, serve_http
-from leafgate.server.stdio import serve_stdio
+from leafgate.server.stdio import ignore_signals, serve_stdio
 from leafgate.version import __version__
 
 
@@ -82,6 +82,7 @@ async def _serve(config: Config) -> None:
     async with gateway.running(), gateway.announcing(server), gateway.insisting():
         if listener is None:
             await serve_stdio(server)
+            ignore_signals()
             return
         host, port = listener.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"

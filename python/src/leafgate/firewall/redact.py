@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from leafgate.firewall.json_strings import MAX_DEPTH, Strings, all_strings, map_strings
@@ -36,6 +36,11 @@ class RedactPolicy:
     allow: tuple[str, ...] = ()
     max_depth: int = MAX_DEPTH
 
+    @cached_property
+    def searcher(self) -> _Searcher:
+        """Made once per policy: hashing a hundred patterns for every text would cost more than the search."""
+        return _searcher(self.patterns)
+
 
 DEFAULT: Final = RedactPolicy()
 
@@ -58,7 +63,7 @@ class RedactedJson:
 
 def redact_text(text: str, policy: RedactPolicy = DEFAULT) -> Redacted:
     """The text with each secret replaced by its mark."""
-    searcher = _searcher(policy.patterns)
+    searcher = policy.searcher
     data = utf8(text)
     counts: Counter[str] = Counter()
     for _ in range(_ROUNDS):
@@ -82,7 +87,7 @@ def _marked(data: bytes, spans: list[tuple[int, int, str]]) -> bytes:
 def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> RedactedJson:
     """The value with each secret replaced, in strings and keys; a member's name tells about the string it holds."""
     strings = all_strings(value, policy.max_depth)
-    dirty = _searcher(policy.patterns).dirty(strings)
+    dirty = policy.searcher.dirty(strings)
     if not dirty and not strings.too_deep:
         return RedactedJson(value)
     counts: Counter[str] = Counter()

@@ -7,7 +7,7 @@ pairs. The price is one table look per byte whatever the number of needles, wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -37,8 +37,8 @@ class Sieve:
     def _add(self, bit: int, needle: tuple[tuple[int, ...], ...]) -> None:
         padded = (*needle, *(tuple(range(256)),) * (_REACH - len(needle)))
         for table, (first, second) in zip(self._tables, pairwise(padded), strict=True):
-            for one, two in product(first, second):
-                table[one | two << 8] |= bit
+            pairs = np.bitwise_or.outer(np.array(first, np.intp), np.array(second, np.intp) << 8)
+            table[pairs.ravel()] |= bit
 
     def families(self, data: bytes) -> set[str]:
         """The families that have a find."""

@@ -35,7 +35,8 @@ class Refresher:
 
     async def caught_up(self) -> None:
         """Returns once everything that was poked for is in the snapshot."""
-        await self._fresh.wait()
+        if not self._fresh.is_set():
+            await self._fresh.wait()
 
     async def run(self) -> None:
         while True:

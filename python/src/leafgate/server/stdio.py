@@ -32,6 +32,12 @@ async def serve_stdio(server: Server[Any]) -> None:
             group.cancel_scope.cancel()
 
 
+def ignore_signals() -> None:
+    """For a process that stops the servers behind it next, in a bounded time: a signal would leave them running."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 async def _end_on_signal(feed: socket.socket) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:

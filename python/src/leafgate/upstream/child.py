@@ -34,7 +34,7 @@ from leafgate.upstream.server_spec import StdioServer
 log = logging.getLogger("leafgate.upstream")
 
 MAX_LINE: Final = 256 * 1024 * 1024
-GRACE_SECONDS: Final = 2.0
+GRACE_SECONDS: Final = 1.0  # for each step; a client gives us two seconds to end, and two more after SIGTERM
 POLL_SECONDS: Final = 0.01
 
 _GONE: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
