@@ -8,8 +8,8 @@ mkdir -p .tools
 fits() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 
 find_python() {
-    for candidate in python3.13 python3.12 python3.11 python3 python3.14; do
-        if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             command -v "$candidate"
             return
         fi
