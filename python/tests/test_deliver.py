@@ -168,6 +168,10 @@ blocks = st.fixed_dictionaries(
         "mimeType": json_values | st.just("image/png"),
         "uri": json_values | st.just("file:///x"),
         "name": json_values | st.just("x"),
+        "title": json_values,
+        "description": json_values,
+        "size": json_values,
+        "icons": json_values | st.lists(st.dictionaries(st.sampled_from(["src", "mimeType", "sizes"]), json_values)),
         "_meta": json_values,
         "annotations": json_values
         | st.fixed_dictionaries({}, optional={"audience": json_values, "priority": json_values}),

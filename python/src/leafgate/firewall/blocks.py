@@ -68,11 +68,32 @@ def read_block(block: Block, cleaner: Cleaner) -> Piece:
                 return piece
         case "resource_link" if isinstance(block.get("uri"), str):
             link = _outside(block, (), cleaner)
-            name = link.block.get("name")
-            named = {"name": name if isinstance(name, str) and name else link.block["uri"]}
-            return Piece(link.block | named, link.found, annotations=link.annotations)
+            return Piece(_well_typed_link(link.block), link.found, annotations=link.annotations)
     cleaned = cleaner.json(block)
     return Piece({"type": "text", "text": _json(cleaned.value)}, cleaned.found, _json(cleaned.value))
+
+
+def _well_typed_link(link: Block) -> dict[str, Any]:
+    """A link as clients take it: a field of the wrong type would cost the whole result, so it goes alone."""
+    texts = ("title", "description", "mimeType")
+    fine = {key: value for key, value in link.items() if key not in (*texts, "name", "size", "icons")}
+    fine |= {key: link[key] for key in texts if isinstance(link.get(key), str)}
+    fine |= {"size": link["size"]} if type(link.get("size")) is int else {}
+    fine |= {"icons": link["icons"]} if _are_icons(link.get("icons")) else {}
+    name = link.get("name")
+    return fine | {"name": name if isinstance(name, str) and name else link["uri"]}
+
+
+def _are_icons(found: object) -> bool:
+    if not isinstance(found, list):
+        return False
+    return all(
+        isinstance(icon, Mapping)
+        and set(icon) <= {"src", "mimeType"}
+        and all(isinstance(v, str) for v in icon.values())
+        and "src" in icon
+        for icon in found
+    )
 
 
 def decode_base64(data: object) -> bytes | None:
