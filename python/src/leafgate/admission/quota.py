@@ -12,19 +12,10 @@ from typing import Any, Final
 
 from leafgate.admission.capability import names_tool
 from leafgate.model.errors import ConfigError
+from leafgate.model.mode import ALL_META_TOOLS
 from leafgate.ports import QuotaBreach
 
 WINDOW: Final = 60.0
-META_TOOLS: Final = (
-    "tool_browse",
-    "tool_hydrate",
-    "tool_execute",
-    "tool_view",
-    "resource_browse",
-    "resource_read",
-    "prompt_browse",
-    "prompt_get",
-)
 
 
 @dataclass(frozen=True)
@@ -92,9 +83,9 @@ def rate_limits_of(document: object) -> RateLimits:
     if not isinstance(document, Mapping):
         raise ConfigError("rate_limits: an object")
     meta = {str(key): _limit(f"rate_limits.{key}", value) for key, value in document.items() if key != "tools"}
-    unknown = next((key for key in meta if key not in META_TOOLS), None)
+    unknown = next((key for key in meta if key not in ALL_META_TOOLS), None)
     if unknown is not None:
-        raise ConfigError(f"rate_limits.{unknown}: known are tools, {', '.join(META_TOOLS)}")
+        raise ConfigError(f"rate_limits.{unknown}: known are tools, {', '.join(ALL_META_TOOLS)}")
     tools = document.get("tools", {})
     if not isinstance(tools, Mapping):
         raise ConfigError("rate_limits.tools: an object from tool ids or globs to limits")

@@ -38,11 +38,11 @@ from leafgate.gateway.execute import Requester
 from leafgate.gateway.runtime import GatewayRuntime, upstream_error
 from leafgate.model.call import Asking
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
-from leafgate.model.mode import ExposureMode
+from leafgate.model.mode import META_TOOLS, ExposureMode
 from leafgate.ports import NativeUpstream
 from leafgate.server.caller import ClientCaller
 from leafgate.server.clients import Clients
-from leafgate.server.meta_tools import META_TOOLS, Offered, meta_tools, stripped_tools
+from leafgate.server.meta_tools import Offered, meta_tools, stripped_tools
 from leafgate.version import __version__
 
 log = logging.getLogger("leafgate.server")

@@ -12,24 +12,9 @@ from typing import Any, Final
 from leafgate.browse.cards import make_card
 from leafgate.firewall.selectors import SELECTOR_SCHEMA
 from leafgate.gateway.snapshot import Snapshot
-from leafgate.model.mode import ExposureMode
+from leafgate.model.mode import META_TOOLS, ExposureMode
 
 NAMED_SERVERS: Final = 12
-
-META_TOOLS: Final[Mapping[ExposureMode, tuple[str, ...]]] = {
-    ExposureMode.GATEWAY: (
-        "tool_browse",
-        "tool_hydrate",
-        "tool_execute",
-        "tool_view",
-        "resource_browse",
-        "resource_read",
-        "prompt_browse",
-        "prompt_get",
-    ),
-    ExposureMode.TRANSPARENT: ("tool_hydrate", "tool_execute", "tool_view"),
-    ExposureMode.PASSTHROUGH: ("tool_view",),
-}
 
 _READ_ONLY: Final = {"readOnlyHint": True}
 
