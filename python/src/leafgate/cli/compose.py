@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import anyio
 
+from leafgate.cli.cleaning import make_cleaners
 from leafgate.cli.config import Config
 from leafgate.cli.controls import make_controls
-from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.refresh import Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.gateway.snapshot import Pinned
@@ -143,6 +143,7 @@ def compose(config: Config) -> Gateway:
     digests = {entry.digest for entry in maps.list() if entry.digest is not None}
     metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet = Fleet(config.servers)
+    clean, clean_for = make_cleaners(config.sanitize, config.redact, config.sanitize_by_server)
     refreshers: list[Refresher] = []
 
     async def caught_up() -> None:
@@ -153,7 +154,8 @@ def compose(config: Config) -> Gateway:
             upstream=fleet,
             artifacts=MemoryArtifactStore(),
             recorder=metrics,
-            clean=make_cleaner(),
+            clean=clean,
+            clean_for=clean_for,
             primitives=fleet,
             count=lambda text: len(cards.encode(text)),
             encoder_of=maps.load,

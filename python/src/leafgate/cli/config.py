@@ -45,6 +45,8 @@ _KEYS: Final = (
     "pins",
     "on_drift",
     "embedder",
+    "sanitize",
+    "redact",
     *CONTROL_KEYS,
 )
 _SERVER_KEYS: Final = (
@@ -64,6 +66,7 @@ _SERVER_KEYS: Final = (
     "exclude",
     "concurrency",
     "required",
+    "sanitize",
 )
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -86,6 +89,9 @@ class Config:
     pins: Path | None = None
     hold_drift: bool = False
     embedder: Mapping[str, Any] | None = None
+    sanitize: object = None
+    sanitize_by_server: Mapping[str, object] = field(default_factory=dict)
+    redact: object = None
     controls: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
@@ -112,6 +118,7 @@ class _Reading:
         self.path = path
         self.document = document
         self.notices: list[str] = []
+        self.own_cleaning: dict[str, object] = {}
 
     def error(self, where: str, what: str) -> ConfigError:
         return ConfigError(f"{self.path}: {where}: {what}")
@@ -134,6 +141,9 @@ class _Reading:
             pins=self._path("pins"),
             hold_drift=self._choice("on_drift", ("report", "hold"), "report") == "hold",
             embedder=self._expand(self._scalar("embedder", dict, None), "embedder"),
+            sanitize=self.document.get("sanitize"),
+            sanitize_by_server=self.own_cleaning,
+            redact=self.document.get("redact"),
             controls={key: self.document[key] for key in CONTROL_KEYS if key in self.document},
             notices=tuple(self.notices),
         )
@@ -170,6 +180,8 @@ class _Reading:
         elif unknown:
             raise self.error(f"{where}.{unknown[0]}", f"unknown key{_suggest(unknown[0], _SERVER_KEYS)}")
         expanded = self._expand(spec, where)
+        if "sanitize" in expanded:
+            self.own_cleaning[self._namespace(expanded, where) or name] = expanded["sanitize"]
         return ServerSpec(
             name=name,
             reach=self._reach(expanded, where),
