@@ -25,7 +25,8 @@ PATIENCE = 40
 class Upstream:
     """The server process, to be started, stopped and told to refuse."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, transport: str = "http") -> None:
+        self.transport = transport
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -45,7 +46,9 @@ class Upstream:
                     return
 
     def _spawn(self) -> None:
-        self.process = subprocess.Popen([sys.executable, str(PROGRAM), str(self.port), str(self.refusal)])
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(self.port), str(self.refusal), self.transport]
+        )
 
     def stop(self) -> None:
         if self.process is not None:
@@ -100,3 +103,16 @@ async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
                     await anyio.sleep(0.2)
                 else:
                     break
+
+
+async def test_the_older_sse_transport_works_too(tmp_path: Path) -> None:
+    upstream = Upstream(tmp_path, "sse")
+    await upstream.start()
+    try:
+        reach = HttpServer(f"http://127.0.0.1:{upstream.port}/sse", transport="sse")
+        fleet = Fleet([ServerSpec("web", reach, timeout=10)])
+        async with fleet.running():
+            await fleet.settled()
+            assert await say(fleet, "hello") == "hello"
+    finally:
+        upstream.stop()

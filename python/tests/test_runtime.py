@@ -18,7 +18,7 @@ from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.model.call import Asking
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.ports import Offers
+from leafgate.ports import Offers, ToolListing
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.tokens.encoder import Encoder
@@ -236,3 +236,13 @@ async def test_a_view_is_subject_to_the_policy_of_the_call_that_made_it() -> Non
     assert "line 6" in (await rig.runtime.view(view, rig.asking))["content"][0]["text"]
     rig.runtime.register(Offers(tools=(await rig.upstream.list_tools())[1:]))
     assert error_of(await rig.runtime.view(view, rig.asking))["error"] == "PERMISSION_DENIED"
+
+
+async def test_a_schema_that_cleaning_breaks_is_told_in_the_envelope() -> None:
+    schema = {"type": "object", "properties": {"key": {"type": "string", "pattern": "^AKIA"}}}
+    rig = Rig({"read_file": {"content": [], "structuredContent": {"key": SECRET}}})
+    tool = {**TOOLS[0], "outputSchema": schema}
+    rig.runtime.register(Offers(tools=[ToolListing("disk", tool)]))
+    result = await rig.runtime.call_native("read_file", {"path": "x"}, rig.asking)
+    assert result["structuredContent"] == {"key": "[redacted:aws-access-key]"}
+    assert result["_meta"]["leafgate/envelope"]["provenance"]["output_check"] == "broken_by_cleaning"

@@ -31,6 +31,5 @@ class Moody:
         await send({"type": "http.response.body", "body": b"go away"})
 
 
-uvicorn.run(
-    Moody(server.streamable_http_app(), Path(sys.argv[2])), host="127.0.0.1", port=int(sys.argv[1]), log_level="error"
-)
+app = server.sse_app() if sys.argv[3:] == ["sse"] else server.streamable_http_app()
+uvicorn.run(Moody(app, Path(sys.argv[2])), host="127.0.0.1", port=int(sys.argv[1]), log_level="error")

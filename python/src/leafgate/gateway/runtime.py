@@ -23,12 +23,21 @@ from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result
-from leafgate.gateway.execute import ANYBODY, Controls, Requester, execute, rehearse, take_quota, wants_dry_run
+from leafgate.gateway.execute import (
+    ANYBODY,
+    Controls,
+    Requester,
+    check_output,
+    execute,
+    rehearse,
+    take_quota,
+    wants_dry_run,
+)
 from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.session import BrowseMemory
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
-from leafgate.model.call import Asking
+from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
 from leafgate.model.leaf import Level
@@ -284,9 +293,25 @@ class GatewayRuntime:
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
             return self._cleaned(done.raw, keep=("requestState",))
+        provenance = {**done.provenance, **self._checked_again(tool_id, done.raw)}
         return await deliver_result(
-            self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
+            self._door, asking, done.origin, done.raw, provenance=provenance, structured=structured
         )
+
+    def _checked_again(self, tool_id: object, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Cleaning may break a promise of the server's: then the envelope says that it was us, and not the server."""
+        item = self._snapshot.catalog.get(str(tool_id))
+        structured = raw.get("structuredContent")
+        if item is None or item.output_schema is None or not isinstance(structured, Mapping):
+            return {}
+        cleaned = self._door.cleaner(Origin(item.server, item.upstream_name)).json(structured)
+        if not (cleaned.found.removed or cleaned.found.redacted):
+            return {}
+        try:
+            check_output(item, {**raw, "structuredContent": cleaned.value}, self._parts.controls)
+        except UpstreamFailure:
+            return {"output_check": "broken_by_cleaning"}
+        return {}
 
     async def _answer(
         self,
