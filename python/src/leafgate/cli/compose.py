@@ -19,6 +19,7 @@ from leafgate.cli.controls import make_controls
 from leafgate.gateway.refresh import Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.gateway.snapshot import Pinned
+from leafgate.gateway.watch import DefinitionWatch
 from leafgate.model.errors import ConfigError
 from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
 from leafgate.storage.embedders import make_embedder
@@ -41,6 +42,7 @@ class Gateway:
     runtime: GatewayRuntime
     fleet: Fleet
     refresher: Refresher
+    watch: DefinitionWatch
     metrics: Metrics
     offer: MapOffer
 
@@ -101,6 +103,7 @@ class Gateway:
             "version": __version__,
             "upstreams": members,
             "tools": len(snapshot.catalog),
+            "risks": [risk.as_json() for risk in self.watch.risks],
             "flagged": [flag.as_json() for flag in snapshot.flags],
             **self.metrics.as_json(),
         }
@@ -169,8 +172,9 @@ def compose(config: Config) -> Gateway:
             cache_stable=config.cache_stable,
         )
     )
-    refresher = Refresher(runtime, fleet.offers)
+    watch = DefinitionWatch(hold=config.hold_risk)
+    refresher = Refresher(runtime, fleet.offers, watch)
     refreshers.append(refresher)
     fleet.on_change(refresher.poke)
     offer = MapOffer(default, digests | ({default} if default else set()), maps.load)
-    return Gateway(config, runtime, fleet, refresher, metrics, offer)
+    return Gateway(config, runtime, fleet, refresher, watch, metrics, offer)

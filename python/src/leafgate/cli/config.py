@@ -44,6 +44,7 @@ _KEYS: Final = (
     "url_safe_names",
     "pins",
     "on_drift",
+    "on_risk",
     "embedder",
     "sanitize",
     "redact",
@@ -88,6 +89,7 @@ class Config:
     url_safe_names: bool = False
     pins: Path | None = None
     hold_drift: bool = False
+    hold_risk: bool = False
     embedder: Mapping[str, Any] | None = None
     sanitize: object = None
     sanitize_by_server: Mapping[str, object] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class _Reading:
             url_safe_names=self._scalar("url_safe_names", bool, False),
             pins=self._path("pins"),
             hold_drift=self._choice("on_drift", ("report", "hold"), "report") == "hold",
+            hold_risk=self._choice("on_risk", ("report", "hold"), "report") == "hold",
             embedder=self._expand(self._scalar("embedder", dict, None), "embedder"),
             sanitize=self.document.get("sanitize"),
             sanitize_by_server=self.own_cleaning,

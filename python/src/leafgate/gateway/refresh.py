@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 from anyio import to_thread
 
 from leafgate.gateway.runtime import GatewayRuntime
+from leafgate.gateway.watch import DefinitionWatch
 from leafgate.ports import Offers
 
 log = logging.getLogger("leafgate.gateway")
+
+CALM_SECONDS: Final = 2.0
 
 
 class Refresher:
     """The one who rebuilds. `run` lives in a task of its own."""
 
-    def __init__(self, runtime: GatewayRuntime, offers: Callable[[], Offers]) -> None:
+    def __init__(self, runtime: GatewayRuntime, offers: Callable[[], Offers], watch: DefinitionWatch) -> None:
         self._runtime = runtime
+        self._watch = watch
         self._offers = offers
         self._stale = anyio.Event()
         self._fresh = anyio.Event()
@@ -42,10 +47,24 @@ class Refresher:
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
+            offers = self._offers()
             try:
-                snapshot = await to_thread.run_sync(self._runtime.prepare, self._offers())
-                self._runtime.adopt(snapshot)
+                if self._watch.hold:  # then nothing is shown that was not looked at first
+                    offers = await to_thread.run_sync(self._watch.look_at, offers)
+                self._runtime.adopt(await to_thread.run_sync(self._runtime.prepare, offers))
             except Exception:
                 log.exception("the catalog could not be rebuilt; the old one stays")
             if not self._stale.is_set():
                 self._fresh.set()
+                if not self._watch.hold:
+                    await self._look(offers)
+
+    async def _look(self, offers: Offers) -> None:
+        """Judges what is shown already, once nothing has changed for a while: starting is busy enough without it."""
+        with anyio.move_on_after(CALM_SECONDS):
+            await self._stale.wait()
+            return
+        try:
+            await to_thread.run_sync(self._watch.look_at, offers)
+        except Exception:
+            log.exception("the definitions could not be scanned")
