@@ -1,8 +1,10 @@
 import logging
+from typing import get_args
 
 import pytest
 
 from leafgate.model.call import Origin
+from leafgate.model.errors import ErrorCode
 from leafgate.telemetry.metrics import Metrics
 
 TIME, NOTES = Origin("time", "now"), Origin("notes", "search")
@@ -48,3 +50,13 @@ def test_each_kind_is_logged_once_per_map(caplog: pytest.LogCaptureFixture) -> N
         ("WARNING", "[Codec][leaf]"),
         ("WARNING", "[Codec][leaf]"),
     ]
+
+
+def test_every_error_is_counted_by_whose_fault_it_is() -> None:
+    metrics = Metrics(lambda: "today")
+    for code in get_args(ErrorCode):
+        metrics.call("tool_execute", code, 0.1)
+    found = metrics.as_json()
+    assert found["errors"] == dict.fromkeys(get_args(ErrorCode), 1)
+    assert set(found["faults"]) == {"caller", "refusal", "upstream"}
+    assert sum(found["faults"].values()) == len(get_args(ErrorCode))

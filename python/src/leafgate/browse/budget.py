@@ -14,7 +14,6 @@ from typing import Final
 Count = Callable[[str], int]
 
 CARD_HARD_CAP: Final = 80
-PAGE_PREAMBLE: Final = 30
 CARD_TARGET: Final = 57  # ten cards and a page's preamble are then within 600
 MIN_DESCRIPTION: Final = 5  # a heavy id may push a card over the target, not over the cap
 

@@ -103,6 +103,7 @@ class Gateway:
             "version": __version__,
             "upstreams": members,
             "tools": len(snapshot.catalog),
+            "breakers": dict(self.runtime.breaker_phases),
             "risks": [risk.as_json() for risk in self.watch.risks],
             "flagged": [flag.as_json() for flag in snapshot.flags],
             **self.metrics.as_json(),

@@ -116,7 +116,8 @@ async def deliver_result(
     )
     result: dict[str, Any] = {"content": visible, "isError": is_error}
     if structured and isinstance(raw.get("structuredContent"), Mapping):
-        result["structuredContent"] = cleaner.json(raw["structuredContent"]).value
+        cleaned = await off_loop(size, partial(cleaner.json, raw["structuredContent"]))
+        result["structuredContent"] = cleaned.value
     return result | {"_meta": {ENVELOPE_META_KEY: envelope.as_json()}}
 
 

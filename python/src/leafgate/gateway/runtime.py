@@ -37,7 +37,7 @@ from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.session import BrowseMemory
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
-from leafgate.model.call import Asking, Origin
+from leafgate.model.call import Asking
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
 from leafgate.model.leaf import Level
@@ -110,6 +110,12 @@ class GatewayRuntime:
         if self._native is None:
             self._native = native_offers(self._snapshot, lambda value: self._parts.clean.json(value).value)
         return self._native
+
+    @property
+    def breaker_phases(self) -> Mapping[str, str]:
+        """The circuit breakers by server, where there are any."""
+        breakers = self._parts.controls.dispatcher.breakers
+        return {} if breakers is None else breakers.phases()
 
     async def refresh_catalog(self) -> Snapshot:
         """Reads the upstreams' lists and swaps the new snapshot in; if anything fails, the old one stays whole."""
@@ -293,25 +299,25 @@ class GatewayRuntime:
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
             return self._cleaned(done.raw, keep=("requestState",))
-        provenance = {**done.provenance, **self._checked_again(tool_id, done.raw)}
-        return await deliver_result(
-            self._door, asking, done.origin, done.raw, provenance=provenance, structured=structured
+        result = await deliver_result(
+            self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
         )
+        return self._checked_again(tool_id, done.raw, result)
 
-    def _checked_again(self, tool_id: object, raw: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked_again(self, tool_id: object, raw: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """Cleaning may break a promise of the server's: then the envelope says that it was us, and not the server."""
+        shown = result.get("structuredContent")
+        if shown is None or shown == raw["structuredContent"]:
+            return result
         item = self._snapshot.catalog.get(str(tool_id))
-        structured = raw.get("structuredContent")
-        if item is None or item.output_schema is None or not isinstance(structured, Mapping):
-            return {}
-        cleaned = self._door.cleaner(Origin(item.server, item.upstream_name)).json(structured)
-        if not (cleaned.found.removed or cleaned.found.redacted):
-            return {}
         try:
-            check_output(item, {**raw, "structuredContent": cleaned.value}, self._parts.controls)
+            if item is not None:
+                check_output(item, {**raw, "structuredContent": shown}, self._parts.controls)
         except UpstreamFailure:
-            return {"output_check": "broken_by_cleaning"}
-        return {}
+            envelope = result["_meta"][ENVELOPE_META_KEY]
+            told = {**envelope.get("provenance", {}), "output_check": "broken_by_cleaning"}
+            return {**result, "_meta": {**result["_meta"], ENVELOPE_META_KEY: {**envelope, "provenance": told}}}
+        return result
 
     async def _answer(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leafgate.model.call import Origin
-from leafgate.model.errors import ErrorCode
+from leafgate.model.errors import FAULT_OF, ErrorCode
 from leafgate.model.leaf import Reason
 from leafgate.ports import LeafOutcome
 
@@ -40,6 +40,7 @@ class Metrics:
         self._own = Counter[str]()
         self._calls = Counter[str]()
         self._errors = Counter[str]()
+        self._faults = Counter[str]()
         self._shortened = Counter[str]()
         self._logged: set[tuple[str, ...]] = set()
 
@@ -59,6 +60,7 @@ class Metrics:
         self._calls[operation] += 1
         if error is not None:
             self._errors[error] += 1
+            self._faults[FAULT_OF[error]] += 1
 
     def shortened(self, origin: Origin, whole: int, shown: int) -> None:
         self._shortened["texts"] += 1
@@ -95,6 +97,7 @@ class Metrics:
             "shortened": dict(self._shortened),
             "calls": dict(self._calls),
             "errors": dict(self._errors),
+            "faults": dict(self._faults),
         }
 
     def _rejected_by_reason(self) -> dict[str, int]:

@@ -175,7 +175,6 @@ class MetaspaceEncoder:
         except Exception as error:  # the library raises plain Exception for a merge that makes no token
             raise MapInvalidError(f"{token_map.id}: {error}") from None
         self._tokenizer = tokenizers.Tokenizer(model)
-        self._fallback = range(start, start + 256)
 
     @property
     def map(self) -> TokenMap:
