@@ -73,4 +73,4 @@ maps: setup
 
 # Pin the Python requirements anew, with hashes.
 lock: setup
-    cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --extra metaspace --group dev pyproject.toml -o requirements.txt
+    cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --extra metaspace --extra fast --extra otel --group dev pyproject.toml -o requirements.txt

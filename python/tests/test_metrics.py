@@ -5,6 +5,7 @@ import pytest
 
 from leafgate.model.call import Origin
 from leafgate.model.errors import ErrorCode
+from leafgate.ports import LeafReport
 from leafgate.telemetry.metrics import Metrics
 
 TIME, NOTES = Origin("time", "now"), Origin("notes", "search")
@@ -13,11 +14,10 @@ A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 
 def test_counts_under_the_names_that_operators_know() -> None:
     metrics = Metrics(lambda: "today")
-    metrics.leaf(TIME, A, "leaf", 10, None)
-    metrics.leaf(TIME, A, "leaf", 5, None)
-    metrics.leaf(NOTES, A, "shim", 7, None)
-    metrics.leaf(NOTES, B, "rejected", 0, "text-mismatch")
-    metrics.leaf(NOTES, B, "shim", 3, None)
+    metrics.leaf(TIME, A, LeafReport("leaf", 10))
+    metrics.leaf(TIME, A, LeafReport("leaf", 5))
+    metrics.leaf(NOTES, A, LeafReport("shim", 7))
+    metrics.leaf(NOTES, B, LeafReport("shim", 3, "text-mismatch"))
     found = metrics.shim_metrics()
     assert (found["leafBypasses"], found["tokenizeCalls"], found["detokenizeCalls"]) == (2, 2, 0)
     assert found["rejectedLeaves"] == {"text-mismatch": 1}
@@ -30,7 +30,7 @@ def test_counts_under_the_names_that_operators_know() -> None:
 
 def test_what_the_gateway_writes_itself_is_no_shim() -> None:
     metrics = Metrics(lambda: "today")
-    metrics.own_text(A, 100)
+    metrics.own_text(A, 100, 0.001)
     assert metrics.shim_metrics()["tokenizeCalls"] == 0
     assert metrics.as_json()["own"] == {"texts": 1, "tokens": 100}
 
@@ -39,10 +39,10 @@ def test_each_kind_is_logged_once_per_map(caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level(logging.INFO, "leafgate.codec")
     metrics = Metrics(lambda: "today")
     for _ in range(3):
-        metrics.leaf(TIME, A, "leaf", 1, None)
-        metrics.leaf(NOTES, A, "shim", 1, None)
-        metrics.leaf(NOTES, A, "rejected", 0, "special-id")
-    metrics.leaf(NOTES, A, "rejected", 0, "unknown-id")
+        metrics.leaf(TIME, A, LeafReport("leaf", 1))
+        metrics.leaf(NOTES, A, LeafReport("shim", 1))
+        metrics.leaf(NOTES, A, LeafReport("shim", 1, "special-id"))
+    metrics.leaf(NOTES, A, LeafReport("shim", 1, "unknown-id"))
     told = [(record.levelname, record.getMessage()[:13]) for record in caplog.records]
     assert told == [
         ("INFO", "[Codec][leaf]"),

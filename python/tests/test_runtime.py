@@ -104,7 +104,7 @@ async def test_a_secret_cannot_be_recovered_from_ids(toy: Encoder) -> None:
     assert SECRET not in json.dumps(result)
     assert SECRET.encode() not in toy.decode_bytes(block["_meta"][CODEC_META_KEY]["ids"])
     assert toy.decode_bytes(block["_meta"][CODEC_META_KEY]["ids"]).decode() == block["text"]
-    assert rig.metrics.shim_metrics()["rejectedLeaves"] == {"text-mismatch": 1}
+    assert rig.metrics.shim_metrics()["rejectedLeaves"] == {}  # the server told no lie: the text was changed here
 
 
 async def test_a_secret_is_not_in_the_artifact_either(count: Callable[[str], int]) -> None:

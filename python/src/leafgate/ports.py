@@ -11,7 +11,18 @@ from leafgate.model.envelope import Artifact
 from leafgate.model.errors import ErrorCode
 from leafgate.model.leaf import Reason
 
-LeafOutcome = Literal["leaf", "shim", "rejected", "skipped"]
+LeafOutcome = Literal["leaf", "shim", "skipped"]
+
+
+@dataclass(frozen=True)
+class LeafReport:
+    """What became of one text block: how it came by its ids, why its leaf was dropped, and what that cost."""
+
+    outcome: LeafOutcome
+    tokens: int
+    rejected: Reason | None = None
+    verify_seconds: float = 0.0
+    tokenize_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -185,12 +196,16 @@ class Sleep(Protocol):
 class Recorder(Protocol):
     """Hears what happened. Never raises and never waits."""
 
-    def leaf(self, origin: Origin, map_digest: str, outcome: LeafOutcome, tokens: int, reason: Reason | None) -> None:
+    def leaf(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
         """One text block of a tool result."""
         ...
 
-    def own_text(self, map_digest: str, tokens: int) -> None:
+    def own_text(self, map_digest: str, tokens: int, seconds: float) -> None:
         """A text that the gateway wrote itself was tokenized."""
+        ...
+
+    def detokenized(self, map_digest: str, tokens: int, seconds: float) -> None:
+        """Arguments that came as ids were read."""
         ...
 
     def call(self, operation: str, error: ErrorCode | None, seconds: float) -> None:

@@ -21,7 +21,9 @@ from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.gateway.snapshot import Pinned
 from leafgate.gateway.watch import DefinitionWatch
 from leafgate.model.errors import ConfigError
+from leafgate.server.http import Web
 from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
+from leafgate.server.operator_routes import operator_routes
 from leafgate.storage.embedders import make_embedder
 from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP, MapFiles
@@ -56,6 +58,10 @@ class Gateway:
             url_safe_names=config.url_safe_names,
         )
         return GatewayServer(self.runtime, surface=surface, offer=self.offer, status=self.status, primitives=self.fleet)
+
+    def web(self) -> Web:
+        """What is served over HTTP beside the MCP endpoint, and what stands before it."""
+        return Web(routes=operator_routes(self.status))
 
     @asynccontextmanager
     async def announcing(self, server: GatewayServer) -> AsyncIterator[None]:

@@ -92,7 +92,7 @@ async def _serve(config: Config) -> None:
             await gateway.refresher.caught_up()
             _announce(gateway, url)
 
-        await serve_http(server, listener, gateway.status, ready)
+        await serve_http(server, listener, gateway.web(), ready)
     click.echo("leafgate: stopped")
 
 

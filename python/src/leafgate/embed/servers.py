@@ -12,8 +12,9 @@ from leafgate.embed.cards import shared_maps
 from leafgate.embed.runtime import ProxyRuntime
 from leafgate.model.errors import ConfigError
 from leafgate.model.mode import ExposureMode
-from leafgate.server.http import bind, serve_http
+from leafgate.server.http import Web, bind, serve_http
 from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
+from leafgate.server.operator_routes import operator_routes
 from leafgate.server.stdio import serve_stdio
 
 
@@ -50,7 +51,7 @@ class _EmbeddedServer(GatewayServer):
         async def ready() -> None:
             return
 
-        await serve_http(self, bind(host, port), self._program.status, ready)
+        await serve_http(self, bind(host, port), Web(operator_routes(self._program.status)), ready)
 
 
 class McpGatewayServer(_EmbeddedServer):

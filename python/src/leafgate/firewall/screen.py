@@ -170,6 +170,8 @@ def _screen_texts(slots: Sequence[Slot], count: Count, cleaner: Cleaner, budget:
     """Texts stay where they are as long as they fit together."""
     places = [at for at, slot in enumerate(slots) if isinstance(slot, Piece) and slot.text is not None]
     texts = [slots[at] for at in places]
+    if sum(_most_tokens(_text_of(slot)) for slot in texts) <= budget:  # they fit for sure: nothing to count
+        return list(slots)
     sizes = [weigh(_text_of(slot), count, budget) for slot in texts]
     choice = choose([size.tokens for size in sizes], budget)
     if choice.joined:
@@ -199,6 +201,11 @@ def _withheld(slot: Slot, size: Size, count: Count, cleaner: Cleaner, room: int)
 def _text_of(slot: Slot) -> str:
     assert isinstance(slot, Piece)
     return slot.text or ""
+
+
+def _most_tokens(text: str) -> int:
+    """A token spells one byte at least; some maps put one more token in front."""
+    return 1 + (len(text) if text.isascii() else 4 * len(text))
 
 
 def _unwrapped(slots: Sequence[Slot]) -> list[Block | Withheld]:

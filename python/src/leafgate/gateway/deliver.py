@@ -6,23 +6,25 @@ Awaits the ArtifactStore port. Order: clean, shorten (what is withheld is stored
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from anyio import to_thread
 
-from leafgate.codec.annotate import Annotated, annotate
+from leafgate.codec.ledger import Ledger
 from leafgate.codec.read_leaf import find_codec_meta, is_legacy_block, is_text_block, without_payload
 from leafgate.codec.write_leaf import with_payload
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
-from leafgate.firewall.screen import DEFAULT_INLINE, Withheld, screen, structured_facts
+from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
 from leafgate.model.leaf import Level
-from leafgate.ports import ArtifactStore, Recorder
+from leafgate.ports import ArtifactStore, LeafReport, Recorder
 from leafgate.tokens.encoder import Encoder
 
 # Below this many characters a text is tokenized faster than a thread is found.
@@ -38,7 +40,7 @@ Answer = TypeVar("Answer")
 class Door:
     """What delivering needs: the ports, the cleaner, the counter, the budget, and the encoder of a digest.
 
-    Servers with a policy of their own have their cleaner in `clean_for`.
+    Servers with a policy of their own have their cleaner in `clean_for`, and their leaves' check in `level_for`.
     """
 
     artifacts: ArtifactStore
@@ -50,32 +52,38 @@ class Door:
     encoder_of: Callable[[str], Encoder]
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
+    level_for: Mapping[str, Level] = field(default_factory=dict)
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
         return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
 
-    def counter(self, asking: Asking) -> Count:
-        """Counts as the receiving model does, where its map is known."""
+    def ledger(self, asking: Asking, origin: Origin | None = None) -> Ledger | None:
+        """Where the ids of a result's texts are kept; None for a client that gets no ids."""
         if asking.map_digest is None:
-            return total(self.count)
-        encoder = self.encoder_of(asking.map_digest)
-        return total(lambda text: len(encoder.encode(text)))
+            return None
+        level = self.level if origin is None else self.level_for.get(origin.server, self.level)
+        return Ledger(self.encoder_of(asking.map_digest), level, perf_counter)
+
+    def counter(self, ledger: Ledger | None) -> Count:
+        """Counts as the receiving model does, where its map is known."""
+        return total(self.count if ledger is None else ledger.count)
 
 
-@dataclass
 class _Tally:
-    """What became of the blocks of one result."""
+    """What became of the text blocks of one result."""
 
-    leaf: int = 0
-    shim: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.reports: list[LeafReport] = []
+
+    def add(self, report: LeafReport) -> None:
+        self.reports.append(report)
 
     def as_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"leafBypasses": self.leaf, "tokenizeCalls": self.shim}
-        if self.rejected:
-            body["rejected"] = self.rejected
-        return body
+        outcomes = Counter(report.outcome for report in self.reports)
+        rejected = Counter(report.rejected for report in self.reports if report.rejected is not None)
+        body: dict[str, Any] = {"leafBypasses": outcomes["leaf"], "tokenizeCalls": outcomes["shim"]}
+        return body | ({"rejected": dict(rejected)} if rejected else {})
 
 
 async def deliver_result(
@@ -92,14 +100,15 @@ async def deliver_result(
     `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
     client that knows the tool's output schema.
     """
-    cleaner, count = door.cleaner(origin), door.counter(asking)
+    cleaner, ledger = door.cleaner(origin), door.ledger(asking, origin)
+    count = door.counter(ledger)
     size = _rough_size(raw)
-    blocks, untold = await off_loop(size, partial(_readable, raw))
-    limits = {"budget": door.budget, "inline": door.inline_bytes}
-    screened = await off_loop(size, partial(screen, blocks, untold, cleaner, count=count, **limits))
+    screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, count))
     kept, refs = await _store(door, asking, origin, screened.slots, count)
     tally = _Tally()
-    visible = [await _with_ids(door, asking, origin, block, tally) for block in kept]
+    visible = await off_loop(size, partial(_with_ids, kept, ledger, asking, tally))
+    for report in tally.reports:
+        door.recorder.leaf(origin, asking.map_digest or "", report)
     is_error = raw.get("isError") is True
     told: dict[str, Any] = {"server": origin.server, "tool": origin.tool, **(provenance or {})}
     told |= screened.found.as_provenance()
@@ -126,10 +135,10 @@ async def deliver_own(
 ) -> dict[str, Any]:
     """A text that the gateway wrote itself: cards, schemas, views, errors."""
     block: Block = {"type": "text", "text": text}
-    if asking.map_digest is not None:
-        made = await _annotated(door, asking, block)
-        door.recorder.own_text(asking.map_digest, made.tokens)
-        block = made.block
+    ledger = door.ledger(asking)
+    if ledger is not None:
+        block, known = await off_loop(len(text), partial(ledger.annotate, block, asking.form))
+        door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
     result: dict[str, Any] = {"content": [dict(block)], "isError": is_error}
     return result | ({"_meta": dict(meta)} if meta else {})
 
@@ -137,6 +146,13 @@ async def deliver_own(
 async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
     """Large work goes to a thread, so that no other client waits for it."""
     return work() if size < THREAD_FROM else await to_thread.run_sync(work)
+
+
+def _screened(door: Door, raw: Mapping[str, Any], cleaner: Cleaner, ledger: Ledger | None, count: Count) -> Screened:
+    blocks, untold = _readable(raw)
+    if ledger is not None:
+        ledger.hear(blocks)
+    return screen(blocks, untold, cleaner, count=count, budget=door.budget, inline=door.inline_bytes)
 
 
 def _readable(raw: Mapping[str, Any]) -> tuple[list[Block], Any]:
@@ -217,22 +233,15 @@ def _summary(blocks: Sequence[Block]) -> str:
     return "\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
 
 
-async def _with_ids(door: Door, asking: Asking, origin: Origin, block: Block, tally: _Tally) -> dict[str, Any]:
-    if not is_text_block(block):
-        return dict(block)
-    if asking.map_digest is None:
-        return dict(without_payload(block))
-    made = await _annotated(door, asking, block)
-    if made.rejected is not None:
-        tally.rejected[made.rejected] = tally.rejected.get(made.rejected, 0) + 1
-        door.recorder.leaf(origin, asking.map_digest, "rejected", 0, made.rejected)
-    tally.leaf += made.outcome == "leaf"
-    tally.shim += made.outcome == "shim"
-    door.recorder.leaf(origin, asking.map_digest, made.outcome, made.tokens, None)
-    return dict(made.block)
-
-
-async def _annotated(door: Door, asking: Asking, block: Block) -> Annotated:
-    assert asking.map_digest is not None
-    encoder = door.encoder_of(asking.map_digest)
-    return await off_loop(len(block["text"]), partial(annotate, block, encoder, door.level, asking.form))
+def _with_ids(blocks: Sequence[Block], ledger: Ledger | None, asking: Asking, tally: _Tally) -> list[dict[str, Any]]:
+    visible: list[dict[str, Any]] = []
+    for block in blocks:
+        if not is_text_block(block):
+            visible.append(dict(block))
+        elif ledger is None:
+            visible.append(dict(without_payload(block)))
+        else:
+            made, known = ledger.annotate(block, asking.form)
+            visible.append(dict(made))
+            tally.add(known.report)
+    return visible

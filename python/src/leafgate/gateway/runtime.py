@@ -74,6 +74,7 @@ class GatewayParts:
     controls: Controls = field(default_factory=Controls)
     budget: int = DEFAULT_BUDGET
     level: Level = "canonical"
+    level_for: Mapping[str, Level] = field(default_factory=dict)
     cache_stable: bool = False
     index_store: IndexStore | None = None
     pinned: Pinned | None = None
@@ -95,6 +96,7 @@ class GatewayRuntime:
             level=parts.level,
             encoder_of=parts.encoder_of,
             clean_for=parts.clean_for,
+            level_for=parts.level_for,
         )
         self._seen = BrowseMemory() if parts.cache_stable else None
         self._snapshot = build_snapshot(Offers(), parts.clean)

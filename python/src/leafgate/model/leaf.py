@@ -17,7 +17,7 @@ CODEC_META_KEY: Final = "ai.codec/leaf-tokenization"
 LEGACY_BLOCK_TYPE: Final = "_codec_meta"
 MAX_ID: Final = 0xFFFFFFFF
 
-Level = Literal["decode", "canonical"]
+Level = Literal["trust", "decode", "canonical"]
 Reason = Literal[
     "foreign-map",
     "empty-text",

@@ -1,26 +1,26 @@
-"""The HTTP side: the MCP endpoint, /health and /status, on one loopback socket. In: a bound socket. Out: until stopped.
+"""The HTTP side: the MCP endpoint and what stands round it, on one socket. In: a bound socket. Runs until stopped.
 
-Touches the network and the process's signals. Host and Origin are checked on every route, against DNS rebinding.
+Touches the network and the process's signals. A request goes through the layers in their order, then to its route.
 """
 
 from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 import uvicorn
 from mcp.server import Server
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from leafgate.model.errors import ConfigError
 from leafgate.server.event_store import MemoryEventStore
+from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
@@ -46,49 +46,47 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve_http(
-    server: Server[Any],
-    listener: socket.socket,
-    status: Callable[[], Mapping[str, Any]],
-    ready: Callable[[], Awaitable[None]],
-) -> None:
-    """Serves until SIGINT or SIGTERM; `ready` runs once requests are being answered."""
-    host = listener.getsockname()[0]
-    security = TransportSecuritySettings(
-        allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
-        allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
-    )
-    guard = TransportSecurityMiddleware(security)
+@dataclass(frozen=True)
+class Web:
+    """What is served beside the MCP endpoint; and the layers behind the host guard, outermost first."""
 
-    async def tell_status(request: Request) -> Response:
-        refused = await guard.validate_request(request)
-        return refused or JSONResponse(dict(status()))
+    routes: Sequence[BaseRoute] = ()
+    layers: Sequence[Callable[[ASGIApp], ASGIApp]] = ()
+    rules: HostRules = LOOPBACK_RULES
 
-    async def tell_health(request: Request) -> Response:
-        refused = await guard.validate_request(request)
-        return refused or JSONResponse({"status": "ok"})
 
-    app = server.streamable_http_app(
+def web_app(server: Server[Any], web: Web) -> ASGIApp:
+    """The whole HTTP side as one ASGI application."""
+    app: ASGIApp = server.streamable_http_app(
         streamable_http_path=MCP_PATH,
-        host=host,
-        transport_security=security,
+        transport_security=web.rules.settings(),
         event_store=MemoryEventStore(),
         retry_interval=RETRY_MILLISECONDS,
-        custom_starlette_routes=[Route("/status", tell_status), Route("/health", tell_health)],
+        custom_starlette_routes=[*web.routes],  # type: ignore[list-item]  # any route will do
     )
+    for layer in reversed(web.layers):
+        app = layer(app)
+    return HostGuard(app, web.rules)
+
+
+async def serve_http(
+    server: Server[Any], listener: socket.socket, web: Web, ready: Callable[[], Awaitable[None]]
+) -> None:
+    """Serves until SIGINT or SIGTERM; `ready` runs once requests are being answered."""
+    app = web_app(server, web)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=DRAIN_SECONDS
     )
-    web = _WebServer(config)
+    http = _WebServer(config)
 
     async def tell_ready() -> None:
-        await web.up.wait()
+        await http.up.wait()
         await ready()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(_stop_on_signal, web)
+        group.start_soon(_stop_on_signal, http)
         group.start_soon(tell_ready)
-        await web.serve(sockets=[listener])
+        await http.serve(sockets=[listener])
         group.cancel_scope.cancel()
 
 
@@ -108,11 +106,11 @@ class _WebServer(uvicorn.Server):
         yield
 
 
-async def _stop_on_signal(web: uvicorn.Server) -> None:
+async def _stop_on_signal(http: uvicorn.Server) -> None:
     """The first signal drains; a later one does not wait for open requests. Ctrl-C often arrives twice at once."""
     first: float | None = None
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
             first = first or anyio.current_time()
-            web.force_exit = anyio.current_time() - first > SAME_KEYPRESS_SECONDS
-            web.should_exit = True
+            http.force_exit = anyio.current_time() - first > SAME_KEYPRESS_SECONDS
+            http.should_exit = True

@@ -13,8 +13,7 @@ from typing import Any
 
 from leafgate.model.call import Origin
 from leafgate.model.errors import FAULT_OF, ErrorCode
-from leafgate.model.leaf import Reason
-from leafgate.ports import LeafOutcome
+from leafgate.ports import LeafReport
 
 log = logging.getLogger("leafgate.codec")
 
@@ -26,9 +25,24 @@ class LeafCounts:
     blocks: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    verify_seconds: float = 0.0
+    tokenize_seconds: float = 0.0
+
+    def add(self, report: LeafReport) -> None:
+        self.blocks[report.outcome] += 1
+        self.tokens[report.outcome] += report.tokens
+        if report.rejected is not None:
+            self.reasons[report.rejected] += 1
+        self.verify_seconds += report.verify_seconds
+        self.tokenize_seconds += report.tokenize_seconds
 
     def as_json(self) -> dict[str, Any]:
-        return {"blocks": dict(self.blocks), "tokens": dict(self.tokens), "rejected": dict(self.reasons)}
+        return {
+            "blocks": dict(self.blocks),
+            "tokens": dict(self.tokens),
+            "rejected": dict(self.reasons),
+            "seconds": {"verify": round(self.verify_seconds, 6), "tokenize": round(self.tokenize_seconds, 6)},
+        }
 
 
 class Metrics:
@@ -38,23 +52,23 @@ class Metrics:
         self._since = now()
         self._leaves: dict[tuple[str, str, str], LeafCounts] = {}
         self._own = Counter[str]()
+        self._detokenized = Counter[str]()
         self._calls = Counter[str]()
         self._errors = Counter[str]()
         self._faults = Counter[str]()
         self._shortened = Counter[str]()
         self._logged: set[tuple[str, ...]] = set()
 
-    def leaf(self, origin: Origin, map_digest: str, outcome: LeafOutcome, tokens: int, reason: Reason | None) -> None:
-        counts = self._leaves.setdefault((origin.server, origin.tool, map_digest), LeafCounts())
-        counts.blocks[outcome] += 1
-        counts.tokens[outcome] += tokens
-        if reason is not None:
-            counts.reasons[reason] += 1
-        self._log_once(origin, map_digest, outcome, reason)
+    def leaf(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
+        self._leaves.setdefault((origin.server, origin.tool, map_digest), LeafCounts()).add(report)
+        self._log_once(origin, map_digest, report)
 
-    def own_text(self, map_digest: str, tokens: int) -> None:
+    def own_text(self, map_digest: str, tokens: int, seconds: float) -> None:
         self._own["texts"] += 1
         self._own["tokens"] += tokens
+
+    def detokenized(self, map_digest: str, tokens: int, seconds: float) -> None:
+        self._detokenized[map_digest] += 1
 
     def call(self, operation: str, error: ErrorCode | None, seconds: float) -> None:
         self._calls[operation] += 1
@@ -74,9 +88,9 @@ class Metrics:
             vocab = by_vocab.setdefault(map_digest, {"tokenizeCalls": 0, "leafBypasses": 0, "rejectedLeaves": 0})
             vocab["tokenizeCalls"] += counts.blocks["shim"]
             vocab["leafBypasses"] += counts.blocks["leaf"]
-            vocab["rejectedLeaves"] += counts.blocks["rejected"]
+            vocab["rejectedLeaves"] += counts.reasons.total()
         return {
-            "detokenizeCalls": 0,
+            "detokenizeCalls": self._detokenized.total(),
             "tokenizeCalls": sum(v["tokenizeCalls"] for v in by_vocab.values()),
             "leafBypasses": sum(v["leafBypasses"] for v in by_vocab.values()),
             "rejectedLeaves": self._rejected_by_reason(),
@@ -106,15 +120,17 @@ class Metrics:
             total.update(counts.reasons)
         return dict(total)
 
-    def _log_once(self, origin: Origin, map_digest: str, outcome: LeafOutcome, reason: Reason | None) -> None:
-        key = (outcome, map_digest, origin.server, reason or "") if outcome == "rejected" else (outcome, map_digest)
-        if key in self._logged:
-            return
-        self._logged.add(key)
+    def _log_once(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
         short = map_digest.removeprefix("sha256:")[:12]
-        if outcome == "leaf":
-            log.info("[Codec][leaf] a tool returned its own ids for map %s…: passed through", short)
-        elif outcome == "shim":
-            log.warning("[Codec][shim] tokenizing tool results for map %s…: a leaf server would save this", short)
-        elif outcome == "rejected":
+        if report.rejected is not None and self._is_new("rejected", map_digest, origin.server, report.rejected):
+            reason = report.rejected
             log.warning("[Codec][leaf] ids of %s for map %s… dropped and re-made: %s", origin.server, short, reason)
+        if report.outcome == "leaf" and self._is_new("leaf", map_digest):
+            log.info("[Codec][leaf] a tool returned its own ids for map %s…: passed through", short)
+        if report.outcome == "shim" and self._is_new("shim", map_digest):
+            log.warning("[Codec][shim] tokenizing tool results for map %s…: a leaf server would save this", short)
+
+    def _is_new(self, *event: str) -> bool:
+        known = event in self._logged
+        self._logged.add(event)
+        return not known

@@ -5,6 +5,7 @@ Touches nothing. The cheap questions come first, and only a refusal pays for fin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
         return "bad-text"
     if len(ids) > len(raw) + (encoder.map.kind == "metaspace"):
         return "too-many-ids"
+    if level == "trust":
+        return _wrong_element(encoder, ids)
     try:
         decoded = encoder.decode_bytes(ids)
     except IdsError:
@@ -43,6 +46,19 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
     if level == "canonical" and not _is_canonical(encoder, text, ids):
         return "non-canonical"
     return None
+
+
+def _wrong_element(encoder: Encoder, ids: Sequence[Any]) -> Reason | None:
+    """The reason of the first wrong element. A set of the ids is soon made, and is much smaller than the ids are."""
+    specials, tokens = encoder.map.special_ids, encoder.map.token_of_id
+    try:
+        distinct = set(ids)
+    except TypeError:
+        return classify_ids(encoder.map, ids)
+    whole = operator.countOf(map(type, ids), int) == len(ids)
+    if whole and distinct <= tokens.keys() and distinct.isdisjoint(specials):
+        return None
+    return classify_ids(encoder.map, ids)
 
 
 def _spells(map_id: object, digest: str) -> bool:

@@ -1,0 +1,96 @@
+"""The ids of one result's texts. In: its texts and their leaves, an Encoder, a level. Out: blocks with ids.
+
+Touches nothing but the clock it is handed. Ids are known of a text, not of a block: a leaf speaks for the very text
+that it came with, so a text that the firewall changed has none, and no id can carry what was removed. Each text is
+checked or tokenized at most once, and only if somebody asks: counting it for a budget and giving it ids are one work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leafgate.codec.read_leaf import read_codec_meta_from_block, without_payload
+from leafgate.codec.write_leaf import with_payload
+from leafgate.model.call import Form
+from leafgate.model.errors import TextError
+from leafgate.model.leaf import Level, Payload, Reason
+from leafgate.ports import LeafOutcome, LeafReport
+from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.verify import check
+
+
+@dataclass(frozen=True)
+class Known:
+    """The ids of a text, None where it has no tokenization; and what it cost to know them."""
+
+    ids: Sequence[int] | None
+    by_leaf: bool
+    rejected: Reason | None
+    verify_seconds: float
+    tokenize_seconds: float
+
+    @property
+    def report(self) -> LeafReport:
+        outcome: LeafOutcome = "skipped" if not self.ids else "leaf" if self.by_leaf else "shim"
+        tokens = len(self.ids or ())
+        return LeafReport(outcome, tokens, self.rejected, self.verify_seconds, self.tokenize_seconds)
+
+
+class Ledger:
+    """What is known about the ids of one result's texts."""
+
+    def __init__(self, encoder: Encoder, level: Level, clock: Callable[[], float]) -> None:
+        self._encoder = encoder
+        self._level = level
+        self._clock = clock
+        self._claims: dict[str, Payload] = {}
+        self._known: dict[str, Known] = {}
+
+    def hear(self, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """Takes down what the blocks claim, as they came; nothing is believed yet."""
+        for block in blocks:
+            found = read_codec_meta_from_block(block)
+            text = block.get("text")
+            if found is not None and isinstance(text, str):
+                self._claims.setdefault(text, found)
+
+    def count(self, text: str) -> int:
+        """The tokens of a text. TextError where it has no tokenization."""
+        ids = self.of(text).ids
+        if ids is None:
+            raise TextError("the text has no tokenization")
+        return len(ids)
+
+    def of(self, text: str) -> Known:
+        """The ids of a text: its leaf's, if that proves right, else made here."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._find(text)
+        return known
+
+    def annotate(self, block: Mapping[str, Any], form: Form) -> tuple[Mapping[str, Any], Known]:
+        """A text block as the client gets it, and how it came by its ids."""
+        known = self.of(block["text"])
+        if not known.ids:
+            return without_payload(block), known
+        payload = {"map_id": self._encoder.map.digest, "ids": known.ids}
+        return with_payload(block if form == "both" else {**block, "text": ""}, payload), known
+
+    def _find(self, text: str) -> Known:
+        started = self._clock()
+        claim = self._claims.get(text)
+        if claim is None:
+            return self._make(text, None, 0.0)
+        rejected = check(self._encoder, text, claim.ids, level=self._level, map_id=claim.map_id).reason
+        spent = self._clock() - started
+        return self._make(text, rejected, spent) if rejected else Known(claim.ids, True, None, spent, 0.0)
+
+    def _make(self, text: str, rejected: Reason | None, verify_seconds: float) -> Known:
+        started = self._clock()
+        try:
+            ids = self._encoder.encode(text)
+        except TextError:
+            ids = None
+        return Known(ids, False, rejected, verify_seconds, self._clock() - started)
