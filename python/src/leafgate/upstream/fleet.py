@@ -5,11 +5,13 @@ Touches the servers through supervise. All of them start at the same time; none 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.ports import Caller, Offers, ToolListing
@@ -27,8 +29,10 @@ class Fleet:
     def __init__(self, specs: Iterable[ServerSpec]) -> None:
         self._changed: list[Callable[[], None]] = []
         self._updated: list[Callable[[str], None]] = []
-        listeners = Listeners(self._tell_changed, self._tell_updated)
-        self._members = {spec.label: Supervised(spec, listeners) for spec in specs}
+        self._listeners = Listeners(self._tell_changed, self._tell_updated)
+        self._members = {spec.label: Supervised(spec, self._listeners) for spec in specs}
+        self._successors: dict[str, Supervised] = {}
+        self._group: TaskGroup | None = None
         self._settle_until = 0.0
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -47,10 +51,57 @@ class Fleet:
         async with anyio.create_task_group() as group:
             for member in self._members.values():
                 group.start_soon(member.run)
+            self._group = group
             try:
                 yield
             finally:
+                self._group = None
                 group.cancel_scope.cancel()
+
+    def reconcile(self, specs: Iterable[ServerSpec]) -> None:
+        """From now on these servers. Returns at once, and no call under way is lost.
+
+        A new server starts. One that is gone ends when its calls are answered. One that is reached in another way is
+        replaced once its successor is up: until then, or if that never happens, the old one goes on. Other settings
+        take hold where the connection is.
+        """
+        wanted = {spec.label: spec for spec in specs}
+        for label in [*self._successors]:
+            if self._successors[label].spec != wanted.get(label):
+                self._start(self._successors.pop(label).retire)
+        for label in [*self._members]:
+            if label not in wanted:
+                self._start(self._members.pop(label).retire)
+        for label, spec in wanted.items():
+            self._bring_to(label, spec)
+        self._tell_changed()
+
+    def _bring_to(self, label: str, spec: ServerSpec) -> None:
+        member = self._members.get(label)
+        if member is None:
+            member = self._members[label] = Supervised(spec, self._listeners)
+            self._start(member.run)
+        elif member.spec.reach == spec.reach:
+            member.adopt(spec)
+        elif label not in self._successors:
+            successor = self._successors[label] = Supervised(spec, self._listeners, watched=member.watched)
+            self._start(successor.run)
+            self._start(partial(self._replace, label, successor))
+
+    async def _replace(self, label: str, successor: Supervised) -> None:
+        await successor.came_up.wait()
+        if self._successors.get(label) is not successor:
+            return
+        del self._successors[label]
+        earlier = self._members.get(label)
+        self._members[label] = successor
+        self._tell_changed()
+        if earlier is not None:
+            await earlier.retire()
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        assert self._group is not None, "servers come and go only while the fleet is running"
+        self._group.start_soon(work)
 
     def members(self) -> Sequence[Supervised]:
         return tuple(self._members.values())

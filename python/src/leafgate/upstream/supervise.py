@@ -7,8 +7,8 @@ meanwhile calls fail fast, and what it offered stays known.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -56,37 +56,63 @@ class Listeners:
 class Supervised:
     """One server of the fleet. `run` lives in a task of its own, for as long as the gateway does."""
 
-    def __init__(self, spec: ServerSpec, listeners: Listeners) -> None:
+    def __init__(self, spec: ServerSpec, listeners: Listeners, *, watched: Collection[str] = ()) -> None:
         self.spec = spec
         self.state: State = "starting"
         self.offers = Listed()
         self.capabilities = ServerCapabilities()
         self.last_failure: str | None = None
         self.first_try_over = anyio.Event()
+        self.came_up = anyio.Event()
+        self._life = anyio.CancelScope()
+        self._under_way = 0
+        self._answered = anyio.Event()
         self._listeners = listeners
         self._client: Client | None = None
         self._back = BackChannel()
-        self._places = nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
+        self._places = _places(spec)
         self._line = Line()
         self._stale = anyio.Event()
         self._doubted = anyio.Event()
-        self._watched: set[str] = set()
+        self._watched = set(watched)
         self._watched_changed = anyio.Event()
 
+    @property
+    def watched(self) -> Collection[str]:
+        """The resources whose updates are told, by their URIs."""
+        return self._watched
+
     async def run(self) -> None:
-        """Connects, and connects again, until cancelled."""
+        """Connects, and connects again, until cancelled or retired."""
         backoff = FIRST_BACKOFF
-        while True:
-            was_up = await self._connect_once()
-            backoff = FIRST_BACKOFF if was_up else min(backoff * 2, LONGEST_BACKOFF)
-            log.warning("[%s] down (%s); next try in %.1f s", self.spec.name, self.last_failure, backoff)
-            await anyio.sleep(backoff)
+        with self._life:
+            while True:
+                was_up = await self._connect_once()
+                backoff = FIRST_BACKOFF if was_up else min(backoff * 2, LONGEST_BACKOFF)
+                log.warning("[%s] down (%s); next try in %.1f s", self.spec.name, self.last_failure, backoff)
+                await anyio.sleep(backoff)
+
+    async def retire(self) -> None:
+        """Ends the server once the calls under way are answered, or their time is over. Nobody may call it any more."""
+        with anyio.move_on_after(self.spec.timeout):
+            while self._under_way:
+                self._answered = anyio.Event()
+                await self._answered.wait()
+        self._life.cancel()
+
+    def adopt(self, spec: ServerSpec) -> None:
+        """Other settings for the same connection: what it shows, how long and how many calls may take."""
+        assert spec.reach == self.spec.reach
+        self.spec = spec
+        self._places = _places(spec)
+        self._stale.set()
 
     async def request(self, method: str, params: Mapping[str, Any], caller: Caller | None = None) -> dict[str, Any]:
         """The raw result of a request. Raises UpstreamFailure only."""
         client = self._client
         if client is None:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"{self.spec.name} is {self.state}: {self.last_failure}")
+        self._under_way += 1
         try:
             async with self._places:
                 with self._back.open_to(caller):
@@ -98,6 +124,9 @@ class Supervised:
             elif failure.code == "UPSTREAM_TIMEOUT":
                 self._doubted.set()
             raise failure from error
+        finally:
+            self._under_way -= 1
+            self._answered.set()
 
     async def watch(self, uri: str) -> None:
         """From now on, an update of this resource is told to the listener."""
@@ -262,6 +291,12 @@ class Supervised:
         """The listener has seen the offers before anybody who waits for the first try goes on."""
         self.state = state
         self.first_try_over.set()
+        if state == "up":
+            self.came_up.set()
+
+
+def _places(spec: ServerSpec) -> AbstractAsyncContextManager[Any]:
+    return nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
 
 
 def _questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
