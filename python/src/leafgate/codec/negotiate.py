@@ -26,7 +26,7 @@ def negotiate(
     if wish is not None:
         return _from_wish(wish, default, offered)
     if header:
-        return _offered(_from_header(header), offered), "both"
+        return offered_map(_from_header(header), offered), "both"
     return default, "both"
 
 
@@ -39,7 +39,7 @@ def _from_wish(wish: object, default: str | None, offered: Collection[str]) -> t
     if form == "text":
         return None, "text"
     named = wish.get("map_id")
-    return (default, form) if named is None else (_offered(named, offered), form)
+    return (default, form) if named is None else (offered_map(named, offered), form)
 
 
 def _from_header(header: str) -> str:
@@ -47,7 +47,8 @@ def _from_header(header: str) -> str:
     return in_url.group(1) if in_url else header.strip()
 
 
-def _offered(named: object, offered: Collection[str]) -> str:
+def offered_map(named: object, offered: Collection[str]) -> str:
+    """The digest of a map that a client named, or ARGS_INVALID."""
     if not is_digest(named):
         raise GatewayError("ARGS_INVALID", "a map is named by its digest, sha256: and 64 hex digits")
     digest = parse_digest(named)

@@ -1,0 +1,97 @@
+"""The faster encoder: the same ids, or it is not used."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+from conftest import MAPS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leafgate.model.errors import TextError
+from leafgate.storage import accelerator
+from leafgate.storage.accelerator import AcceleratedEncoder, accelerate, trial_texts
+from leafgate.tokens.encoder import Encoder, make_encoder
+
+FAST_MAPS = ["openai/cl100k_base", "openai/o200k_base", "qwen/qwen2"]
+EXACT = {name: make_encoder(MAPS.load(name).map) for name in FAST_MAPS}
+FAST = {name: accelerate(exact) for name, exact in EXACT.items()}
+
+
+class Wrong:
+    """An encoder that never agrees."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.map = encoder.map
+
+    def encode(self, text: str) -> list[int]:
+        return [0]
+
+    def decode_bytes(self, ids: Any) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize("name", FAST_MAPS)
+def test_the_maps_in_use_are_accelerated(name: str) -> None:
+    assert isinstance(FAST[name], AcceleratedEncoder)
+    assert FAST[name].map is EXACT[name].map
+
+
+@pytest.mark.parametrize("name", FAST_MAPS)
+@given(text=st.text(max_size=300))
+def test_the_ids_are_the_same(name: str, text: str) -> None:
+    ids = FAST[name].encode(text)
+    assert ids == EXACT[name].encode(text)
+    assert FAST[name].decode_bytes(ids) == text.encode()
+
+
+@pytest.mark.parametrize("name", FAST_MAPS)
+@pytest.mark.parametrize("text", ["", "<|endoftext|><|im_end|>", " " * 100_000 + "x", "a" * 50_000, "\r\n" * 9_000])
+def test_the_ids_are_the_same_on_odd_texts(name: str, text: str) -> None:
+    assert FAST[name].encode(text) == EXACT[name].encode(text)
+
+
+@pytest.mark.parametrize("name", FAST_MAPS)
+def test_lone_surrogates_have_no_tokenization(name: str) -> None:
+    with pytest.raises(TextError):
+        FAST[name].encode("a\ud800")
+
+
+def test_one_that_disagrees_is_not_used() -> None:
+    wrong = Wrong(EXACT["openai/cl100k_base"])
+    assert accelerate(wrong) is wrong
+
+
+def test_a_foreign_pattern_is_not_accelerated() -> None:
+    exact = EXACT["openai/cl100k_base"]
+    odd = make_encoder(dataclasses.replace(exact.map, pattern=r"[\s\S]{1,5}"))
+    assert accelerate(odd) is odd
+
+
+def test_the_trial_tells_the_schemes_apart() -> None:
+    """Digits by three and one by one, cased and uncased letters: a mistaken name would be found out."""
+    cl100k, qwen = EXACT["openai/cl100k_base"], EXACT["qwen/qwen2"]
+    for exact, wrong_scheme in ((cl100k, "qwen2"), (cl100k, "gpt2"), (cl100k, "o200k"), (qwen, "gpt2")):
+        fast = AcceleratedEncoder(exact, wrong_scheme)
+        assert any(fast.encode(text) != exact.encode(text) for text in trial_texts()), wrong_scheme
+
+
+def test_ids_that_are_not_ranks_are_not_accelerated() -> None:
+    exact = EXACT["openai/cl100k_base"]
+    moved = make_encoder(dataclasses.replace(exact.map, id_of_rank=tuple(range(len(exact.map.ranks)))))
+    assert accelerate(moved) is moved
+
+
+def test_it_is_renewed_before_it_remembers_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerator, "RENEW_AFTER", 1_000)
+    fast = AcceleratedEncoder(EXACT["openai/cl100k_base"], "cl100k")
+    first = fast._fast
+    assert fast.encode("word " * 500) == EXACT["openai/cl100k_base"].encode("word " * 500)
+    for thread in threading.enumerate():
+        if thread.name == "renew-encoder":
+            thread.join(30)
+    assert fast._fast is not first
+    assert fast.encode("still right") == EXACT["openai/cl100k_base"].encode("still right")

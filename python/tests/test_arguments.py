@@ -1,0 +1,109 @@
+"""Arguments that came as ids: read, or refused with a typed error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leafgate.codec.arguments import ARGUMENTS_KEY, MAX_ARGUMENT_IDS, claimed_arguments, decode_arguments
+from leafgate.model.errors import GatewayError
+from leafgate.model.leaf import Payload
+from leafgate.tokens.encoder import Encoder
+
+
+def as_ids(encoder: Encoder, text: str) -> dict[str, Any]:
+    return {ARGUMENTS_KEY: {"map_id": encoder.map.digest, "ids": encoder.encode(text)}}
+
+
+def decoded(encoder: Encoder, text: str) -> dict[str, Any]:
+    payload = claimed_arguments(as_ids(encoder, text))
+    assert payload is not None
+    return decode_arguments(payload, encoder)
+
+
+def test_plain_arguments_claim_nothing() -> None:
+    assert claimed_arguments({}) is None
+    assert claimed_arguments({"query": "the cat", "meta": 1}) is None
+
+
+def test_the_object_that_the_ids_spell(toy: Encoder) -> None:
+    assert decoded(toy, '{"query": "the cat", "n": [1, 2.5, null]}') == {"query": "the cat", "n": [1, 2.5, None]}
+
+
+def test_hashes_in_any_accepted_spelling(toy: Encoder) -> None:
+    bare = toy.map.digest.removeprefix("sha256:").upper()
+    found = claimed_arguments({ARGUMENTS_KEY: {"map_id": bare, "ids": [1]}})
+    assert found == Payload(toy.map.digest, [1])
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("ids", "object"),
+        ([1, 2], "object"),
+        ({"ids": [1]}, "map_id"),
+        ({"map_id": "sha256:12", "ids": [1]}, "map_id"),
+        ({"map_id": "https://evil.example/map.json", "ids": [1]}, "map_id"),
+        ({"map_id": "a" * 64}, "array"),
+        ({"map_id": "a" * 64, "ids": "12"}, "array"),
+        ({"map_id": "a" * 64, "ids": [0] * (MAX_ARGUMENT_IDS + 1)}, "more than"),
+    ],
+)
+def test_what_is_no_payload_is_refused(value: Any, told: str) -> None:
+    with pytest.raises(GatewayError, match=told) as refused:
+        claimed_arguments({ARGUMENTS_KEY: value})
+    assert refused.value.body.error == "ARGS_INVALID"
+
+
+def test_nothing_stands_beside_it(toy: Encoder) -> None:
+    with pytest.raises(GatewayError, match="beside"):
+        claimed_arguments({**as_ids(toy, "{}"), "query": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("[1]", "no object"),
+        ('"text"', "no object"),
+        ('{"n": NaN}', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('{"_codec_meta": {}}', "inside"),
+    ],
+)
+def test_what_spells_no_object_is_refused(toy: Encoder, text: str, told: str) -> None:
+    with pytest.raises(GatewayError, match=told):
+        decoded(toy, text)
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        (["1"], "not-integer"),
+        ([1.5], "not-integer"),
+        ([None], "not-integer"),
+        ([-1], "negative"),
+        ([2**40], "too-large"),
+        ([99_999], "unknown-id"),
+        ([0xC3], "no UTF-8"),
+    ],
+)
+def test_ids_that_cannot_be_decoded(toy: Encoder, ids: list[Any], told: str) -> None:
+    with pytest.raises(GatewayError, match=told):
+        decode_arguments(Payload(toy.map.digest, ids), toy)
+
+
+def test_control_ids_are_refused(toy: Encoder) -> None:
+    special = next(iter(toy.map.special_ids))
+    with pytest.raises(GatewayError, match="special-id"):
+        decode_arguments(Payload(toy.map.digest, [special]), toy)
+
+
+@given(st.dictionaries(st.text(max_size=8).filter(lambda key: key != ARGUMENTS_KEY), st.integers() | st.text()))
+def test_any_object_comes_back(qwen: Encoder, value: dict[str, Any]) -> None:
+    assert decoded(qwen, json.dumps(value)) == value
