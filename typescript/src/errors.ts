@@ -1,5 +1,5 @@
 /**
- * In: reasons. Out: every error that this package throws, as one tree. Touches nothing.
+ * In: reasons. Out: every error of maps, writers and readers, as one tree. Touches nothing. The client has its own.
  *
  *   MapError                    the map cannot be used
  *   ├── MapDigestError          its digest is malformed; nothing was fetched

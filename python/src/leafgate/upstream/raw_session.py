@@ -10,12 +10,39 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, REQUEST_TIMEOUT
 
 # The SDK's clock starts when a request is written; a server that reads nothing must not hold the writer for ever.
 WRITE_SECONDS: Final = 1.0
+# A client that does not take its progress must not hold its result back for long.
+PROGRESS_SECONDS: Final = 1.0
+
+
+class _Progress:
+    """Passes progress on, and knows when all of it is: the SDK starts a task for each, which the result overtakes."""
+
+    def __init__(self, tell: ProgressFnT) -> None:
+        self._tell = tell
+        self._under_way = 0
+        self._told = anyio.Event()
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self._under_way += 1
+        try:
+            await self._tell(progress, total, message)
+        finally:
+            self._under_way -= 1
+            self._told.set()
+
+    async def passed_on(self) -> None:
+        await anyio.lowlevel.checkpoint()  # tasks that were started for what came before the result begin now
+        with anyio.move_on_after(PROGRESS_SECONDS):
+            while self._under_way:
+                self._told = anyio.Event()
+                await self._told.wait()
 
 
 async def raw_request(
@@ -30,8 +57,9 @@ async def raw_request(
     """One request. Raises what the SDK raises: MCPError for error answers, timeouts and closed connections."""
     data: dict[str, Any] = {"method": method, "params": dict(params)}
     opts: CallOptions = {"timeout": seconds}
-    if on_progress is not None:
-        opts["on_progress"] = on_progress
+    progress = None if on_progress is None else _Progress(on_progress)
+    if progress is not None:
+        opts["on_progress"] = progress
     session._stamp(data, opts)
     stamped = data["params"].get("_meta", {})
     if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in stamped:
@@ -39,6 +67,9 @@ async def raw_request(
         stamped[CLIENT_CAPABILITIES_META_KEY] = dict(capabilities)
     try:
         with anyio.fail_after(seconds + WRITE_SECONDS):
-            return await session._dispatcher.send_raw_request(method, data["params"], opts)
+            result = await session._dispatcher.send_raw_request(method, data["params"], opts)
     except TimeoutError:
         raise MCPError(REQUEST_TIMEOUT, f"{method} could not be written in time") from None
+    if progress is not None:
+        await progress.passed_on()
+    return result

@@ -10,11 +10,11 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class StdioServer:
-    """A command that speaks MCP on its standard input and output."""
+    """A command that speaks MCP on its standard input and output. Its arguments and variables may be secrets."""
 
     command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
 
 
@@ -22,8 +22,8 @@ class StdioServer:
 class HttpServer:
     """A server behind a URL: Streamable HTTP, or the older SSE transport."""
 
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     transport: Literal["http", "sse"] = "http"
 
 
