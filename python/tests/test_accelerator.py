@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from leafgate.model.errors import TextError
 from leafgate.storage import accelerator
-from leafgate.storage.accelerator import AcceleratedEncoder, accelerate, trial_texts
+from leafgate.storage.accelerator import AcceleratedEncoder, SoonFaster, accelerate, trial_texts
 from leafgate.tokens.encoder import Encoder, make_encoder
 
 FAST_MAPS = ["openai/cl100k_base", "openai/o200k_base", "qwen/qwen2"]
@@ -95,3 +95,20 @@ def test_it_is_renewed_before_it_remembers_too_much(monkeypatch: pytest.MonkeyPa
             thread.join(30)
     assert fast._fast is not first
     assert fast.encode("still right") == EXACT["openai/cl100k_base"].encode("still right")
+
+
+def test_it_is_looked_for_only_in_earnest_use_and_then_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerator, "PATIENCE_BYTES", 1_000)
+    exact = EXACT["openai/cl100k_base"]
+    soon = SoonFaster(exact)
+    assert soon.encode("short") == exact.encode("short")
+    assert soon.best is exact
+    for _ in range(3):
+        assert soon.encode("word " * 300) == exact.encode("word " * 300)
+    for thread in threading.enumerate():
+        if thread.name == "accelerate-encoder":
+            thread.join(30)
+    assert isinstance(soon.best, AcceleratedEncoder)
+    assert soon.encode("word " * 300) == exact.encode("word " * 300)
+    assert soon.decode_bytes(soon.encode("and back")) == b"and back"
+    assert soon.map is exact.map

@@ -17,7 +17,7 @@ import pytest
 
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.storage import map_fetch
-from leafgate.storage.map_fetch import load_encoder
+from leafgate.storage.map_fetch import cached_map_path, fetch_map, load_encoder
 
 MAPS = Path(__file__).resolve().parents[2] / "maps"
 TOY = (MAPS / "toy.json").read_bytes()
@@ -278,6 +278,55 @@ def test_a_cache_that_cannot_be_written_is_no_failure(server: MapServer, tmp_pat
     locked.chmod(stat.S_IRUSR)
     assert load_encoder(f"{server.url}/toy.json", DIGEST, cache_dir=locked).map.id == "toy"
     locked.chmod(stat.S_IRWXU)
+
+
+# An operator's URL
+
+
+def test_an_operators_url_is_fetched_once(server: MapServer, tmp_path: Path) -> None:
+    server.answers["/toy.json"] = body(TOY)
+    for _ in range(2):
+        assert fetch_map(f"{server.url}/toy.json", DIGEST) == TOY
+    assert server.asked == ["/toy.json"]
+    assert cached_map_path(DIGEST) == cached_file(tmp_path)
+    assert cached_map_path(DIGEST, tmp_path).parent == tmp_path
+
+
+def test_an_operators_url_with_other_bytes(server: MapServer, tmp_path: Path) -> None:
+    server.answers["/toy.json"] = body(TOY)
+    with pytest.raises(MapHashMismatchError) as caught:
+        fetch_map(f"{server.url}/toy.json", OTHER)
+    assert (caught.value.expected, caught.value.found) == (OTHER, DIGEST)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "https://mirror.example/toy.json",
+        "//mirror.example/toy.json",
+        "https://maps.example:8443/toy.json",
+        "http://maps.example/toy.json",
+        "http://127.0.0.1/toy.json",
+        "https://user:hunter2@mirror.example/toy.json?key=hunter3",
+    ],
+)
+def test_an_operators_url_is_not_led_elsewhere(to: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(301, headers={"location": to})
+
+    with httpx2.Client(transport=httpx2.MockTransport(answer)) as client, pytest.raises(MapUnreachableError) as caught:
+        fetch_map("https://maps.example/start", DIGEST, client=client)
+    assert asked == ["https://maps.example/start"]
+    assert "hunter" not in str(caught.value)
+
+
+def test_an_operators_url_may_lead_to_another_path(server: MapServer) -> None:
+    server.answers |= {"/x": redirect("/toy.json"), "/toy.json": body(TOY)}
+    assert fetch_map(f"{server.url}/x", DIGEST) == TOY
 
 
 def test_one_fetch_for_many_threads(server: MapServer) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnreachableError
-from leafgate.storage.map_files import MapFiles, default_folders
+from leafgate.storage.map_files import MapFiles, default_folders, find_named, list_folder, own_folder
 
 MAPS = Path(__file__).resolve().parents[2] / "maps"
 
@@ -89,6 +90,30 @@ def test_folders_of_the_environment_come_first(folder: Path, monkeypatch: pytest
     monkeypatch.setenv("LEAFGATE_MAPS", str(folder))
     assert default_folders()[0] == folder
     assert MapFiles().find("one/toy").path.is_relative_to(folder)
+
+
+def test_the_users_own_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LEAFGATE_MAPS", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert own_folder() == tmp_path / "data" / "leafgate" / "maps"
+    assert own_folder() in default_folders()
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    assert own_folder().is_absolute()
+    monkeypatch.setenv("LEAFGATE_MAPS", f"{folder}:{tmp_path}")
+    assert own_folder() == folder
+
+
+def test_one_map_under_two_ids_is_found_by_its_digest(folder: Path) -> None:
+    [entry] = list_folder(folder)
+    twice = [entry, replace(entry, id="two/toy")]
+    assert entry.digest is not None
+    assert find_named(twice, entry.digest) is entry
+    assert find_named(twice, "sha256:" + "0" * 64) is None
+    assert find_named(twice, "two/toy") is twice[1]
+
+
+def test_a_folder_without_an_index_has_no_maps(tmp_path: Path) -> None:
+    assert list_folder(tmp_path / "missing") == []
 
 
 def test_each_map_is_loaded_once(folder: Path) -> None:

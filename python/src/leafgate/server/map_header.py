@@ -7,7 +7,7 @@ wish is read from the request here, by the same rule that the call is answered b
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,11 +23,11 @@ CALL_METHOD: Final = "tools/call"
 class MapHeader:
     """An ASGI layer round the MCP endpoint."""
 
-    def __init__(self, app: ASGIApp, path: str, default: str | None, offered: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, path: str, offer: Callable[[], tuple[str | None, Collection[str]]]) -> None:
+        """`offer` gives the default map and the maps that may be asked for."""
         self._app = app
         self._path = path
-        self._default = default
-        self._offered = offered
+        self._offer = offer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != self._path or scope["method"] != "POST":
@@ -53,7 +53,7 @@ class MapHeader:
             return None
         try:
             meta = _meta(body) if ACCEPT_META_KEY.encode() in body else None
-            return negotiate(meta, header, self._default, self._offered)[0]
+            return negotiate(meta, header, *self._offer())[0]
         except (GatewayError, ValueError, RecursionError):
             return None
 

@@ -22,9 +22,12 @@ from leafgate.tokens.token_map import TokenMap
 try:
     import gigatoken
 except ImportError:  # an extra
-    gigatoken = None
+    gigatoken = None  # type: ignore[assignment]
 
 log = logging.getLogger("leafgate.maps")
+
+# Of text, after which a faster encoder is looked for.
+PATIENCE_BYTES: Final = 256 * 1024
 
 # It remembers every piece it ever saw and cannot be told to forget: about six bytes for each byte of text at worst.
 RENEW_AFTER: Final = 16 * 1024 * 1024
@@ -83,6 +86,36 @@ def accelerate(encoder: Encoder) -> Encoder:
     if not agrees:
         log.warning("the accelerator disagrees with the reference on map %s and is not used", encoder.map.id)
     return fast if agrees else encoder
+
+
+class SoonFaster:
+    """An encoder that becomes faster once it is in earnest use: a start, and a gateway that idles, pay nothing."""
+
+    def __init__(self, exact: Encoder) -> None:
+        self._best = exact
+        self._patience = PATIENCE_BYTES
+        self._sought = threading.Lock()  # taken once, for good
+
+    @property
+    def map(self) -> TokenMap:
+        return self._best.map
+
+    @property
+    def best(self) -> Encoder:
+        """What encodes at the moment."""
+        return self._best
+
+    def encode(self, text: str) -> list[int]:
+        self._patience -= len(text)
+        if self._patience < 0 and self._sought.acquire(blocking=False):
+            threading.Thread(target=self._seek, name="accelerate-encoder", daemon=True).start()
+        return self._best.encode(text)
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        return self._best.decode_bytes(ids)
+
+    def _seek(self) -> None:
+        self._best = accelerate(self._best)
 
 
 class AcceleratedEncoder:

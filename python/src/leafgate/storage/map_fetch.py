@@ -21,9 +21,10 @@ from urllib.request import url2pathname
 
 import httpx2
 
-from leafgate.model.errors import MapUnreachableError
+from leafgate.model.errors import MapHashMismatchError, MapUnreachableError
 from leafgate.model.leaf import digest_of, parse_digest
 from leafgate.storage.map_files import MapFiles, read_bounded
+from leafgate.storage.map_loads import MapLoads
 from leafgate.tokens.encoder import Encoder, make_encoder
 from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
 
@@ -52,8 +53,39 @@ def load_encoder(
     if local:
         return _LOADED.get(digest, lambda: _load_local(map_url, digest, max_bytes))
     fetch = _Fetch(map_url, max_bytes, timeout, client)
-    cache = _DiskCache(_default_cache_dir() if cache_dir is None else cache_dir, digest)
+    cache = _DiskCache(cache_dir, digest)
     return _LOADED.get(digest, lambda: _load_remote(fetch, cache, digest, max_bytes))
+
+
+def fetch_map(
+    map_url: str,
+    digest: str,
+    *,
+    cache_dir: Path | None = None,
+    timeout: float = 10,
+    max_bytes: int = MAX_MAP_BYTES,
+    client: httpx2.Client | None = None,
+) -> bytes:
+    """The verified bytes of the map that an operator's URL names, from the disk if they were fetched before.
+
+    Redirects stay on the host that the operator named: what stands behind it may not choose another for the gateway.
+    """
+    fetch = _Fetch(map_url, max_bytes, timeout, client, same_host=True)
+    cache = _DiskCache(cache_dir, digest)
+    cached = cache.read(max_bytes)
+    if cached is not None:
+        return cached
+    raw = fetch.run()
+    found = digest_of(raw)
+    if found != digest:
+        raise MapHashMismatchError(fetch.where, digest, found)
+    cache.write(raw)
+    return raw
+
+
+def cached_map_path(digest: str, cache_dir: Path | None = None) -> Path:
+    """Where a fetched map is kept, whether it is there or not."""
+    return _DiskCache(cache_dir, digest).path
 
 
 def _known_digest(map_url: str) -> str:
@@ -75,28 +107,8 @@ def _load_remote(fetch: _Fetch, cache: _DiskCache, digest: str, max_bytes: int) 
     return encoder
 
 
-class _OncePerDigest:
-    """However many threads ask for a digest, one of them loads it. A failure is not remembered."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._locks: dict[str, threading.Lock] = {}
-        self._encoders: dict[str, Encoder] = {}
-
-    def get(self, digest: str, load: Callable[[], Encoder]) -> Encoder:
-        with self._lock:
-            own = self._locks.setdefault(digest, threading.Lock())
-        with own:
-            if digest not in self._encoders:
-                self._encoders[digest] = load()
-            return self._encoders[digest]
-
-    def clear(self) -> None:
-        """Forgets everything; for tests."""
-        self._encoders.clear()
-
-
-_LOADED: Final = _OncePerDigest()
+# However many threads ask for a digest, one of them loads it. A failure is not remembered: a caller may try again.
+_LOADED: Final[MapLoads[Encoder]] = MapLoads()
 
 
 def _local_path(map_url: str) -> Path:
@@ -135,8 +147,11 @@ def _within(seconds: float, where: str, work: Callable[[], bytes]) -> bytes:
 class _Fetch:
     """One GET with its redirects."""
 
-    def __init__(self, url: str, max_bytes: int, timeout: float, client: httpx2.Client | None) -> None:
+    def __init__(
+        self, url: str, max_bytes: int, timeout: float, client: httpx2.Client | None, *, same_host: bool = False
+    ) -> None:
         self._url = _parse(url)
+        self._same_host = same_host
         self._max_bytes = max_bytes
         self._timeout = timeout
         self._client = client
@@ -175,6 +190,8 @@ class _Fetch:
         raise MapUnreachableError(f"{self.where}: more than {MAX_REDIRECTS} redirects")
 
     def _next(self, here: httpx2.URL, there: httpx2.URL) -> httpx2.URL:
+        if self._same_host and (there.host, there.port) != (here.host, here.port):
+            raise MapUnreachableError(f"{self.where}: redirected to another host, {_shown(there)}")
         # From the outside world into this machine, or out of https, leads no redirect.
         if there.scheme == "https" or (_is_loopback_http(here) and _is_loopback_http(there)):
             return there
@@ -235,24 +252,24 @@ def _default_cache_dir() -> Path:
 class _DiskCache:
     """The place of one map on disk. It helps where it can, and never fails: what it holds is proved on every read."""
 
-    def __init__(self, folder: Path, digest: str) -> None:
+    def __init__(self, folder: Path | None, digest: str) -> None:
         self._digest = digest
-        self._path = folder / f"{digest.removeprefix('sha256:')}.json"
+        self.path = (folder or _default_cache_dir()) / f"{digest.removeprefix('sha256:')}.json"
 
     def read(self, max_bytes: int) -> bytes | None:
         try:
-            raw = read_bounded(self._path, max_bytes)
+            raw = read_bounded(self.path, max_bytes)
         except MapUnreachableError:
             return None
         return raw if digest_of(raw) == self._digest else None
 
     def write(self, raw: bytes) -> None:
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=".", delete=False) as file:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:
                 try:
                     file.write(raw)
                     file.close()
-                    os.replace(file.name, self._path)
+                    os.replace(file.name, self.path)
                 except OSError:
                     os.unlink(file.name)

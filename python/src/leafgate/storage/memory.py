@@ -56,8 +56,11 @@ class MemoryArtifactStore:
         *,
         quota: int = DEFAULT_QUOTA,
         ttl: float = DEFAULT_TTL,
+        quota_of: Callable[[str], int | None] = lambda owner: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`quota_of` gives the bytes of owners who have a quota of their own."""
+        self._quota_of = quota_of
         self._capacity = capacity
         self._quota = quota
         self._ttl = ttl
@@ -156,8 +159,9 @@ class MemoryArtifactStore:
 
     def _make_room(self, owner: str) -> None:
         """One artifact may be larger than its owner's quota; it is then the only one."""
-        mine = self._of_owner[owner]
-        while self._owner_used[owner] > self._quota and len(mine) > 1:
+        mine, own = self._of_owner[owner], self._quota_of(owner)
+        quota = self._quota if own is None else own
+        while self._owner_used[owner] > quota and len(mine) > 1:
             self._drop(owner, next(iter(mine)))
         while self._used > self._capacity and len(self._entries) > 1:
             self._drop(*next(iter(self._entries)))
