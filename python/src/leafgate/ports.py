@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -10,8 +11,11 @@ from leafgate.model.call import Origin
 from leafgate.model.envelope import Artifact
 from leafgate.model.errors import ErrorCode
 from leafgate.model.leaf import Reason
+from leafgate.model.served import Served
 
 LeafOutcome = Literal["leaf", "shim", "skipped"]
+# None is a good end; "cancelled" means that whoever asked gave up.
+CallEnd = ErrorCode | Literal["cancelled"] | None
 
 
 @dataclass(frozen=True)
@@ -208,10 +212,36 @@ class Recorder(Protocol):
         """Arguments that came as ids were read."""
         ...
 
-    def call(self, operation: str, error: ErrorCode | None, seconds: float) -> None:
+    def call(self, served: Served, end: CallEnd, seconds: float) -> None:
         """One request to the gateway, reported exactly once."""
+        ...
+
+    def upstream(self, server: str, end: CallEnd, seconds: float) -> None:
+        """One request to a server; each attempt is one."""
         ...
 
     def shortened(self, origin: Origin, whole: int, shown: int) -> None:
         """A text of so many tokens was withheld, and so many are shown in its place."""
+        ...
+
+    def browsed(self, whole: int, shown: int) -> None:
+        """A page of cards of so many tokens was sent; the definitions of all tools have so many."""
+        ...
+
+
+class Span(Protocol):
+    """One stage of a request, as it is being drawn."""
+
+    def note(self, name: str, fact: str | int) -> None: ...
+
+    def fail(self, code: str) -> None:
+        """The stage ended with this error."""
+        ...
+
+
+class Tracer(Protocol):
+    """Draws the stages of requests. Never raises, and is told names and codes only: no arguments and no results."""
+
+    def stage(self, name: str, **facts: str | int) -> AbstractContextManager[Span]:
+        """One stage, inside the one that is open in this task."""
         ...

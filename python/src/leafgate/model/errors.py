@@ -4,6 +4,7 @@ LeafgateError
 ├── CatalogError               a malformed or colliding tool id, a card that cannot fit
 ├── RouteError                 a routing call that cannot be answered
 ├── ConfigError                the operator's file or flags
+│   └── ConfigFileError        config/problem: a file, with every problem in it and its line
 ├── TextError                  a text that has no tokenization
 ├── IdsError                   ids that cannot be decoded (reason: one of spec 5.7)
 ├── CodecMetaMapMismatchError  a leaf of another map than the caller asked for
@@ -14,6 +15,9 @@ LeafgateError
 │   └── MapUnreachableError    not found, too large or too slow
 ├── CapabilityError            the guarded-call library: the session may not call this tool
 ├── IRValidationError          the guarded-call library: a definition, arguments or an answer of the wrong shape
+├── FrameError, EventError     codec/frames, codec/sse_events: bytes that are no messages
+├── CompressionError           codec/compression: bytes that do not unpack, or to too many
+├── ClientError                client/errors: the client of the binary transport
 ├── UpstreamFailure            a server failed; what it said is for the operator's log only
 └── GatewayError               an answer to the client; one closed list of codes (spec 7)
 """
@@ -41,6 +45,7 @@ ErrorCode = Literal[
     "VIEW_FAILED",
     "RESOURCE_NOT_FOUND",
     "PROMPT_NOT_FOUND",
+    "MAP_UNAVAILABLE",
     "INTERNAL_ERROR",
 ]
 
@@ -54,6 +59,7 @@ FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
     "PROMPT_NOT_FOUND": "caller",
     "PERMISSION_DENIED": "refusal",
     "RATE_LIMITED": "refusal",
+    "MAP_UNAVAILABLE": "refusal",
     "INTERNAL_ERROR": "refusal",
     "SCHEMA_INVALID": "upstream",
     "UPSTREAM_ERROR": "upstream",
@@ -62,7 +68,9 @@ FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
     "AUTH_FAILED": "upstream",
 }
 
-RETRYABLE: Final[frozenset[ErrorCode]] = frozenset({"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "RATE_LIMITED"})
+RETRYABLE: Final[frozenset[ErrorCode]] = frozenset(
+    {"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "RATE_LIMITED", "MAP_UNAVAILABLE"}
+)
 
 
 class LeafgateError(Exception):

@@ -1,0 +1,120 @@
+"""The log, for people or for machines. In: log records. Out: lines on stderr, each with the id of its request.
+
+Touches the process's logging. Never a request's arguments or a result: our own lines hold none, other libraries' are
+heard from warnings on and cut short, and whatever looks like a secret is replaced in both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO, get_args
+
+from leafgate.firewall.redact import redact_text
+from leafgate.model.errors import ConfigError
+from leafgate.model.served import SERVING, Served
+
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+LONGEST: Final = 4_000
+LONGEST_FOREIGN: Final = 200
+FRAMES: Final = 20
+_OURS: Final = "leafgate"
+_CREDENTIAL: Final = re.compile(
+    r"""(?ix)
+    (?P<name> authorization | api[-_]?key | [-_]key | token | secret | password | passwd )
+    (?P<between> ["']? \s* [:=] \s* \[? )
+    (?: "[^"]*" | '[^']*' | (?:(?:bearer|basic|digest|token)\s+)? [^\s,;&"'\]]+ )
+    | (?P<cookies> cookie ) (?P<then> ["']? \s* [:=] \s* ) .+
+    """
+)
+
+
+def setup_logging(level: str = "warning", format: str = "text", stream: TextIO | None = None) -> None:
+    """The process's log from now on: our lines from this level on, those of libraries from warnings on."""
+    if level not in get_args(LogLevel):
+        raise ConfigError(f"log level: one of {', '.join(get_args(LogLevel))}")
+    if format not in get_args(LogFormat):
+        raise ConfigError(f"log format: one of {', '.join(get_args(LogFormat))}")
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines() if format == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    number = logging.getLevelNamesMapping()[level.upper()]
+    root.setLevel(max(number, logging.WARNING))
+    logging.getLogger(_OURS).setLevel(number)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message; and of a request its correlation_id, operation, server."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": said(record),
+        }
+        served = SERVING.get()
+        if served is not None:
+            line |= _about(served)
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            line["exception"] = {"type": type(error).__name__, "frames": _frames(error)}
+        return json.dumps(line, ensure_ascii=False)
+
+
+class TextLines(logging.Formatter):
+    """`WARNING leafgate.gateway [3f2a91c0]: …`; an exception follows as its frames, without what it said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        served = SERVING.get()
+        request = "" if served is None else f" [{served.correlation_id}]"
+        line = f"{record.levelname} {record.name}{request}: {said(record)}"
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return line
+        return "\n".join([line, *(f"  {frame}" for frame in _frames(error)), f"  {type(error).__name__}"])
+
+
+def said(record: logging.LogRecord) -> str:
+    """The message, on one line and bounded, with marks where secrets were."""
+    is_ours = record.name == _OURS or record.name.startswith(f"{_OURS}.")
+    try:
+        message = record.getMessage()
+    except Exception:  # a record whose arguments do not fit its message, from some library
+        message = str(record.msg)
+    longest = LONGEST if is_ours else LONGEST_FOREIGN
+    # Redacted before it is cut: half a secret is not recognised.
+    shown = _on_one_line(without_secrets(message[: 4 * longest]))
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def without_secrets(text: str) -> str:
+    """The text with credentials and anything that looks like a secret replaced."""
+    return redact_text(_CREDENTIAL.sub(_hidden, text)).text
+
+
+def _hidden(found: re.Match[str]) -> str:
+    return f"{found['name'] or found['cookies']}{found['between'] or found['then']}[redacted]"
+
+
+def _on_one_line(text: str) -> str:
+    """What a server wrote can neither end a line nor steer a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _about(served: Served) -> dict[str, str]:
+    about = {"correlation_id": served.correlation_id, "operation": served.operation}
+    return about | ({"server": served.server} if served.server else {})
+
+
+def _frames(error: BaseException) -> list[str]:
+    """Where it happened. What an exception says may be a server's or a client's words, so it is not among them."""
+    found = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in found]
