@@ -48,7 +48,7 @@ def make_door(count: Callable[[str], int]) -> Door:
         count=count,
         budget=800,
         level="canonical",
-        encoder_of=lambda digest: MapFiles().load(digest),
+        encoder_of=MapFiles().prepared,
     )
 
 

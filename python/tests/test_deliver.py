@@ -19,6 +19,7 @@ from leafgate.firewall.sanitize import SanitizePolicy
 from leafgate.gateway.deliver import Door, deliver_result
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY
+from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.tokens.encoder import Encoder
@@ -41,7 +42,7 @@ def door(**more: Any) -> Door:
         "count": count,
         "budget": 800,
         "level": "canonical",
-        "encoder_of": MAPS.load,
+        "encoder_of": MAPS.prepared,
     }
     return Door(**{**parts, **more})
 
@@ -139,6 +140,20 @@ async def test_the_receiving_models_map_counts(toy: Encoder) -> None:
     assert envelope["artifacts"][0]["tokens"] == len(toy.encode(text))
     assert len(toy.encode(result["content"][0]["text"])) <= 400
     assert "rejected" not in envelope["provenance"]["codec"]
+
+
+async def test_a_digest_is_the_gateways_own_text_and_no_shim_of_the_tools(toy: Encoder) -> None:
+    metrics = Metrics(lambda: "today")
+    blocks = [{"type": "text", "text": "the cat sat " * 150}, {"type": "text", "text": "the cat"}]
+    asking = Asking("me", toy.map.digest)
+    result = await deliver_result(door(recorder=metrics), asking, ORIGIN, {"content": blocks})
+    assert all(CODEC_META_KEY in block["_meta"] for block in result["content"])
+    (row,) = metrics.as_json()["leaves"]
+    assert row["blocks"] == {"shim": 1}
+    assert row["tokens"] == {"shim": len(toy.encode("the cat"))}
+    assert metrics.as_json()["own"]["texts"] == 1
+    codec = result["_meta"][ENVELOPE_META_KEY]["provenance"]["codec"]
+    assert codec == {"leafBypasses": 0, "tokenizeCalls": 1}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

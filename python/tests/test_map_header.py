@@ -26,7 +26,7 @@ async def echo(request: Request) -> Response:
 
 def layered(default: str | None) -> MapHeader:
     routes = [Route("/mcp", echo, methods=["GET", "POST"]), Route("/status", echo, methods=["POST"])]
-    return MapHeader(Starlette(routes=routes), "/mcp", lambda: (default, {A, B}))
+    return MapHeader(Starlette(routes=routes), "/mcp", lambda scope: (default, {A, B}))
 
 
 def call(wish: Any = None, method: str = "tools/call") -> bytes:

@@ -52,7 +52,7 @@ class Rig:
                 recorder=self.metrics,
                 clean=make_cleaner(),
                 count=lambda text: len(cl100k.encode(text)),
-                encoder_of=MAPS.load,
+                encoder_of=MAPS.prepared,
                 **parts,
             )
         )

@@ -50,7 +50,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "odd split": [block(ids=[*QWEN.encode("It"), *QWEN.encode(" "), *QWEN.encode("is currently 14:30 UTC.")])],
     "no list": [block(ids="2132")],
     "no digest": [block(map_id="qwen/qwen2")],
-    "mixed": [block(), PLAIN | {"text": "and a plain one"}, block(ids=[1, 2, 3])],
+    "mixed": [block(), PLAIN | {"text": "and a plain one"}, block("and a lie", ids=[1, 2, 3])],
     "legacy": [PLAIN, legacy()],
     "legacy lying": [PLAIN, legacy(ids=[1, 2])],
     "upper case": [block(map_id=HASH.upper().replace("SHA256", "sha256"))],

@@ -128,9 +128,15 @@ async def test_the_policy_and_the_rate_limit_of_the_file_count(tmp_path: Path) -
         "policy": {"rules": [{"effect": "deny", "tool": "*export*"}, {"effect": "allow", "namespace": "notes"}]},
         "rate_limits": {"tool_execute": {"max_calls_per_session": 2}},
     }
-    async with gateway(tmp_path, {"notes": NOTES}, **settings) as client:
+
+    async def listed(client: Client) -> dict[str, str]:
         page = text_of(await client.call_tool("tool_browse", {"path": "/notes"}))
-        ids = {line.split(":")[1].split("#")[0]: line.split(" ")[0] for line in page.splitlines()}
+        return {line.split(":")[1].split("#")[0]: line.split(" ")[0] for line in page.splitlines()}
+
+    async with gateway(tmp_path, {"notes": NOTES}) as client:
+        ids = await listed(client)
+    async with gateway(tmp_path, {"notes": NOTES}, **settings) as client:
+        assert set(ids) - set(await listed(client)) == {"export_notes"}  # what is denied is not offered
 
         async def call(name: str, **args: Any) -> dict[str, Any]:
             answered = await client.call_tool("tool_execute", {"tool_id": ids[name], "args": args})

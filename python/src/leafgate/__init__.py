@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from leafgate.embed.answers import Cards as Cards
     from leafgate.embed.answers import Delivered as Delivered
     from leafgate.embed.cards import make_choice_cards as make_choice_cards
+    from leafgate.embed.context import ContextManager as ContextManager
     from leafgate.embed.runtime import ProxyRuntime as ProxyRuntime
     from leafgate.embed.servers import McpGatewayServer as McpGatewayServer
     from leafgate.embed.servers import McpProxyServer as McpProxyServer
+    from leafgate.embed.session_file import load_mcp_session_jsonl as load_mcp_session_jsonl
     from leafgate.firewall.envelope import mcp_result_to_envelope as mcp_result_to_envelope
     from leafgate.gateway.guarded import Capabilities as Capabilities
     from leafgate.gateway.guarded import ToolSpec as ToolSpec
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
     from leafgate.gateway.guarded import bound as bound
     from leafgate.gateway.guarded import call_tool as call_tool
     from leafgate.model.card import ChoiceCard as ChoiceCard
+    from leafgate.model.context import BudgetError as BudgetError
+    from leafgate.model.context import ContextError as ContextError
+    from leafgate.model.context import ContextItem as ContextItem
+    from leafgate.model.context import ContextPack as ContextPack
+    from leafgate.model.context import ItemKind as ItemKind
+    from leafgate.model.context import Phase as Phase
+    from leafgate.model.context import SessionLineError as SessionLineError
     from leafgate.model.envelope import ResultEnvelope as ResultEnvelope
     from leafgate.model.errors import CapabilityError as CapabilityError
     from leafgate.model.errors import CatalogError as CatalogError
@@ -76,6 +85,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BreakerPolicy": "admission.breaker",
+    "BudgetError": "model.context",
     "CODEC_META_KEY": "model.leaf",
     "CachePolicy": "admission.cacheable",
     "Capabilities": "gateway.guarded",
@@ -87,11 +97,16 @@ _HOME = {
     "ChoiceCard": "model.card",
     "CodecMetaMapMismatchError": "model.errors",
     "ConfigError": "model.errors",
+    "ContextError": "model.context",
+    "ContextItem": "model.context",
+    "ContextManager": "embed.context",
+    "ContextPack": "model.context",
     "Delivered": "embed.answers",
     "ExposureMode": "model.mode",
     "GatewayError": "model.errors",
     "HydrationResult": "model.tool",
     "IRValidationError": "model.errors",
+    "ItemKind": "model.context",
     "LeafgateError": "model.errors",
     "Limit": "admission.quota",
     "McpClientPrimitiveUpstream": "upstream.client",
@@ -100,6 +115,7 @@ _HOME = {
     "McpProxyServer": "embed.servers",
     "MultiplexPrimitiveUpstream": "upstream.multiplex",
     "MultiplexUpstream": "upstream.multiplex",
+    "Phase": "model.context",
     "ProxyRuntime": "embed.runtime",
     "RateLimiter": "storage.quotas",
     "RateLimits": "admission.quota",
@@ -111,6 +127,7 @@ _HOME = {
     "Rule": "admission.capability",
     "SchemaLimits": "catalog.schema_trust",
     "SelectableItem": "model.tool",
+    "SessionLineError": "model.context",
     "StubPrimitiveUpstream": "upstream.primitives",
     "StubUpstream": "upstream.stub",
     "ToolResultCache": "storage.result_cache",
@@ -126,6 +143,7 @@ _HOME = {
     "infer_namespace": "model.tool_id",
     "load_catalog_file": "catalog.snapshot_file",
     "load_encoder": "storage.map_fetch",
+    "load_mcp_session_jsonl": "embed.session_file",
     "make_choice_cards": "embed.cards",
     "mcp_result_to_envelope": "firewall.envelope",
     "mcp_tool_to_selectable": "catalog.intake",

@@ -5,7 +5,8 @@ Every item is scored; no tree is searched, so nothing is lost on the way. Equal 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -93,9 +94,16 @@ class Router:
         self._mentions: MentionIndex = build_mentions(self._items, self._is_word)
         self._namespaces = np.array([item.namespace for item in self._items], dtype=np.str_)
         self._kinds = np.array([item.kind for item in self._items], dtype=np.str_)
+        self._seen: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items) if self._seen is None else int(self._seen.sum())
+
+    def narrowed(self, sees: Callable[[SelectableItem], bool]) -> Router:
+        """A router over some of these items. It shares the index: making one costs one look at each item."""
+        narrow = copy(self)
+        narrow._seen = np.fromiter((sees(item) for item in self._items), np.bool_, len(self._items))
+        return narrow
 
     def route(
         self,
@@ -128,7 +136,7 @@ class Router:
                 score=float(scores[first]),
                 margin=float(scores[first] - scores[order[1]]) if len(order) > 1 else 1.0,
                 found=reading.found / reading.asked if reading.asked else 0.0,
-                size=len(self._items),
+                size=len(self),
                 exact=first in exact,
                 by_meaning=similarity is not None,
             )
@@ -157,8 +165,8 @@ class Router:
         self, namespaces: Collection[str] | None, tags: Collection[str] | None, kinds: Collection[Kind] | None
     ) -> NDArray[np.bool_] | None:
         if namespaces is None and tags is None and kinds is None:
-            return None
-        allowed = np.ones(len(self._items), np.bool_)
+            return self._seen
+        allowed = np.ones(len(self._items), np.bool_) if self._seen is None else self._seen.copy()
         if namespaces is not None:
             allowed &= np.isin(self._namespaces, sorted(namespaces))
         if kinds is not None:

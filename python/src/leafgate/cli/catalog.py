@@ -129,11 +129,15 @@ def lint(path: str, as_json: bool) -> None:
 @command.command("pin")
 @CATALOG_OPTION
 @click.option("--lock", "lock", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="Where to write.")
-def pin_command(path: str, lock: str) -> None:
+@JSON_OPTION
+def pin_command(path: str, lock: str, as_json: bool) -> None:
     """Approve every tool of a catalog as it is now: write the digests of their whole definitions to a lock file."""
     pins = pin(_definitions(_load(path)))
     Path(lock).write_text(json.dumps(pins.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    click.echo(f"pinned {len(pins.digests)} tools in {lock}")
+    if as_json:
+        _print_json({"lock": lock, "pinned": len(pins.digests)})
+    else:
+        click.echo(f"pinned {len(pins.digests)} tools in {lock}")
 
 
 @command.command("diff")

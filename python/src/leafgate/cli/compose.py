@@ -5,63 +5,226 @@ The only file that knows every room.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, BinaryIO, Final
 
 import anyio
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Scope
 
-from leafgate.cli.cleaning import make_cleaners
-from leafgate.cli.config import Config
-from leafgate.cli.controls import make_controls
+from leafgate.cli.auth import stay_closed
+from leafgate.cli.plan import Plan, make_plan, waiting_for_restart
+from leafgate.cli.saved_catalog import load_saved_offers, with_saved
+from leafgate.config.settings import Config
 from leafgate.gateway.refresh import Refresher
+from leafgate.gateway.rights import Rights
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
-from leafgate.gateway.snapshot import Pinned
+from leafgate.gateway.serving import UNTRACED
 from leafgate.gateway.watch import DefinitionWatch
 from leafgate.model.errors import ConfigError
-from leafgate.server.http import Web
-from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
+from leafgate.model.mode import META_TOOLS
+from leafgate.model.principal import Principal
+from leafgate.ports import Offers
+from leafgate.server.auth import Auth, AuthLayer
+from leafgate.server.catalog_routes import catalog_routes
+from leafgate.server.codec_frames import CodecFrames
+from leafgate.server.dashboard_routes import OpenPages, dashboard_routes
+from leafgate.server.host_guard import host_rules
+from leafgate.server.http import MCP_PATH, Web
+from leafgate.server.known_user import principal_of
+from leafgate.server.map_header import MapHeader
+from leafgate.server.map_routes import ListedMap, map_routes
+from leafgate.server.mcp_server import GatewayServer, Surface, principal_behind
 from leafgate.server.operator_routes import operator_routes
+from leafgate.server.scope_layer import ScopeLayer
 from leafgate.storage.embedders import make_embedder
 from leafgate.storage.index_file import IndexFiles, default_directory
-from leafgate.storage.map_files import CARD_MAP, MapFiles
+from leafgate.storage.map_files import CARD_MAP
+from leafgate.storage.map_shelf import MapShelf
 from leafgate.storage.memory import MemoryArtifactStore
-from leafgate.storage.pin_file import load_pins
+from leafgate.telemetry.log import without_secrets
 from leafgate.telemetry.metrics import Metrics
+from leafgate.telemetry.prometheus import PrometheusPage, Standing
+from leafgate.telemetry.readiness import Readiness
+from leafgate.telemetry.tracing import make_tracing, tracing_settings_of
 from leafgate.upstream.fleet import Fleet
 from leafgate.version import __version__
 
 CALM_SECONDS: Final = 0.05
 
 
-@dataclass(frozen=True)
 class Gateway:
-    """A gateway with all its parts."""
+    """A gateway with all its parts: those that last, and those that follow from its configuration."""
 
-    config: Config
-    runtime: GatewayRuntime
-    fleet: Fleet
-    refresher: Refresher
-    watch: DefinitionWatch
-    metrics: Metrics
-    offer: MapOffer
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._auth = plan.access.auth
+        self._started_with = plan.config
+        config = plan.config
+        self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+        self.tracing = None if config.tracing is None else make_tracing(tracing_settings_of(config.tracing))
+        self.fleet = Fleet(config.servers)
+        self._artifacts = MemoryArtifactStore(quota_of=self._artifact_quota_of)
+        self._index_store = IndexFiles(default_directory())
+        self._embedder = make_embedder(config.embedder)
+        self.runtime = GatewayRuntime(self._parts(plan))
+        self.watch = DefinitionWatch(hold=config.hold_risk)
+        saved = Offers() if config.catalog is None else load_saved_offers(config.catalog)
+        self._saved_servers = [*dict.fromkeys(listing.server for listing in saved.tools if listing.server)]
+        self.refresher = Refresher(self.runtime, with_saved(self.fleet.offers, saved), self.watch)
+        self.fleet.on_change(self.refresher.poke)
+        if config.catalog is not None:
+            self.refresher.poke()
+
+    @property
+    def config(self) -> Config:
+        return self._plan.config
+
+    @property
+    def maps(self) -> MapShelf:
+        return self._plan.maps
+
+    def _server_names(self) -> Sequence[str]:
+        return [*dict.fromkeys([*(member.spec.name for member in self.fleet.members()), *self._saved_servers])]
+
+    def _rights_of(self, principal: Principal | None) -> Rights:
+        return self._plan.access.rights_of(principal)
+
+    def _artifact_quota_of(self, owner: str) -> int | None:
+        return self._plan.access.artifact_quota_of(principal_behind(owner))
+
+    def prepare(self, config: Config) -> Plan:
+        """What other settings would mean. Changes nothing, so that a thread can do it; raises where they are wrong."""
+        stay_closed(config.auth, bound=self._started_with.host, insists=config.insecure_bind)
+        return make_plan(config, self._plan)
+
+    def adopt(self, plan: Plan) -> list[str]:
+        """Other settings from now on, in one step; says which of them wait for the next start."""
+        self._plan = plan
+        self._auth = plan.access.auth or self._auth
+        self.watch.hold = plan.config.hold_risk
+        self.runtime.reconfigure(self._parts(plan))
+        self.fleet.reconcile(plan.config.servers)
+        waiting = waiting_for_restart(plan.config, self._started_with)
+        return [f"needs a restart to take hold: {', '.join(waiting)}"] if waiting else []
+
+    def _parts(self, plan: Plan) -> GatewayParts:
+        config, cards = plan.config, plan.maps.load(CARD_MAP)
+        return GatewayParts(
+            upstream=self.fleet,
+            artifacts=self._artifacts,
+            recorder=self.metrics,
+            clean=plan.clean,
+            clean_for=plan.clean_for,
+            primitives=self.fleet,
+            count=lambda text: len(cards.encode(text)),
+            encoder_of=plan.maps.prepared,
+            budget=config.budget,
+            level=config.check,
+            level_for=config.check_by_server,
+            controls=plan.controls,
+            index_store=self._index_store,
+            embedder=self._embedder,
+            caught_up=self._caught_up,
+            pinned=plan.pinned,
+            cache_stable=self._started_with.cache_stable,
+            tracer=UNTRACED if self.tracing is None else self.tracing,
+        )
+
+    async def _caught_up(self) -> None:
+        await self.refresher.caught_up()
 
     def mcp_server(self) -> GatewayServer:
         """The gateway as an MCP server, for any transport."""
         config = self.config
         surface = Surface(
             mode=config.mode,
-            servers=[member.spec.name for member in self.fleet.members()],
+            servers=self._server_names,
             hydrate=config.hydrate,
             url_safe_names=config.url_safe_names,
         )
-        return GatewayServer(self.runtime, surface=surface, offer=self.offer, status=self.status, primitives=self.fleet)
+        return GatewayServer(
+            self.runtime,
+            surface=surface,
+            offer=lambda: self._plan.offer,
+            status=self.status,
+            primitives=self.fleet,
+            rights_of=self._rights_of,
+        )
 
     def web(self) -> Web:
         """What is served over HTTP beside the MCP endpoint, and what stands before it."""
-        return Web(routes=operator_routes(self.status))
+        config = self.config
+        guarded, told = self._guards()
+        opened = [partial(OpenPages, routes=dashboard_routes())] if config.dashboard else []
+        traced = [] if self.tracing is None else [self.tracing.layer]
+        framed = partial(CodecFrames, compress_from=config.compress_from)
+        named = partial(MapHeader, path=MCP_PATH, offer=self._maps_for)
+        return Web(
+            routes=[*self._operator_routes(), *map_routes(_PresentMaps(self)), *told],
+            layers=[*opened, *guarded[:1], *traced, framed, named, *guarded[1:]],
+            rules=host_rules(config.host, config.allowed_hosts, config.allowed_origins),
+            transport="sse" if config.transport == "sse" else "http",
+            drain_seconds=config.drain_seconds,
+        )
+
+    def _maps_for(self, scope: Scope) -> tuple[str | None, Collection[str]]:
+        """The default map of the one who asks, and the maps that they may ask for."""
+        maps, allowed = self._plan.maps, self._rights_of(principal_of(Request(scope))).maps
+        if allowed is None:
+            return maps.default, maps.offered
+        return maps.default if maps.default in allowed else None, allowed & maps.offered
+
+    def _guards(self) -> tuple[list[Callable[[ASGIApp], ASGIApp]], list[BaseRoute]]:
+        """Who comes in at all, and what they may do once a body can be read; and the routes that say how to get in."""
+        auth = self._plan.access.auth
+        if auth is None:
+            return [], []
+        scoped = partial(ScopeLayer, auth=self._present_auth, own_tools=META_TOOLS[self.config.mode])
+        told = [] if auth.metadata is None else auth.metadata.routes()
+        return [partial(AuthLayer, auth=self._present_auth), scoped], [*told]
+
+    def _present_auth(self) -> Auth:
+        """As configured now. Switching it off altogether waits for the next start: until then the last one holds."""
+        assert self._auth is not None
+        return self._auth
+
+    def _operator_routes(self) -> list[Route]:
+        told = operator_routes(
+            self.status,
+            missing=Readiness(self._waiting_for).missing,
+            page=PrometheusPage(self.metrics, self._standing) if self.config.metrics else None,
+            recent=self._recent,
+        )
+        return [*told, *catalog_routes(self.runtime, self._count, self._rights_of)]
+
+    def _count(self, text: str) -> int:
+        return len(self._plan.maps.load(CARD_MAP).encode(text))
+
+    async def _recent(self, since: float) -> dict[str, Any]:
+        history = await to_thread.run_sync(self.metrics.history.as_json, since)
+        return self._overview() | self.metrics.summary() | history
+
+    def _standing(self) -> Standing:
+        members = self.fleet.members()
+        return Standing(
+            up={member.spec.label: member.state == "up" for member in members},
+            tools_by_server={member.spec.label: len(member.offers.tools) for member in members},
+            tools=len(self.runtime.snapshot.catalog),
+            breakers=self.runtime.breaker_phases,
+        )
+
+    def _waiting_for(self) -> list[str]:
+        trying = [m.spec.name for m in self.fleet.members() if not m.first_try_over.is_set()]
+        # Anybody may ask whether a gateway is ready; which servers it has is for those who may come in.
+        names = trying if self._plan.access.auth is None else ["behind it"] * bool(trying)
+        missing = [f"the server {name} has neither come up nor failed yet" for name in names]
+        return missing if self.refresher.is_caught_up else [*missing, "the catalog has not been built yet"]
 
     @asynccontextmanager
     async def announcing(self, server: GatewayServer) -> AsyncIterator[None]:
@@ -82,6 +245,8 @@ class Gateway:
             async with self.fleet.running():
                 yield
             group.cancel_scope.cancel()
+        if self.tracing is not None:
+            await to_thread.run_sync(self.tracing.close)
 
     @asynccontextmanager
     async def insisting(self) -> AsyncIterator[None]:
@@ -100,19 +265,30 @@ class Gateway:
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON."""
+        return {
+            **self._overview(),
+            "risks": [risk.as_json() for risk in self.watch.risks],
+            "flagged": [flag.as_json() for flag in self.runtime.snapshot.flags],
+            **self.metrics.as_json(),
+        }
+
+    def _overview(self) -> dict[str, Any]:
+        """How the servers are."""
         members = [
-            {"name": m.spec.name, "state": m.state, "tools": len(m.offers.tools), "last_failure": m.last_failure}
+            {
+                "name": m.spec.name,
+                "label": m.spec.label,
+                "state": m.state,
+                "tools": len(m.offers.tools),
+                "last_failure": None if m.last_failure is None else without_secrets(m.last_failure),
+            }
             for m in self.fleet.members()
         ]
-        snapshot = self.runtime.snapshot
         return {
             "version": __version__,
             "upstreams": members,
-            "tools": len(snapshot.catalog),
+            "tools": len(self.runtime.snapshot.catalog),
             "breakers": dict(self.runtime.breaker_phases),
-            "risks": [risk.as_json() for risk in self.watch.risks],
-            "flagged": [flag.as_json() for flag in snapshot.flags],
-            **self.metrics.as_json(),
         }
 
 
@@ -145,43 +321,19 @@ class _News:
                 await server.clients.tell_updated(uri)
 
 
+class _PresentMaps:
+    """The maps as they are configured at the moment."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def entries(self) -> Sequence[ListedMap]:
+        return self._gateway.maps.entries()
+
+    def open_raw(self, digest: str) -> BinaryIO:
+        return self._gateway.maps.open_raw(digest)
+
+
 def compose(config: Config) -> Gateway:
-    """Puts the parts together. Maps that are needed for sure are loaded here, so that a broken one ends the start."""
-    maps = MapFiles()
-    cards = maps.load(CARD_MAP)
-    default = None if config.map is None else maps.load(config.map).map.digest
-    digests = {entry.digest for entry in maps.list() if entry.digest is not None}
-    metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    fleet = Fleet(config.servers)
-    clean, clean_for = make_cleaners(config.sanitize, config.redact, config.sanitize_by_server)
-    refreshers: list[Refresher] = []
-
-    async def caught_up() -> None:
-        await refreshers[0].caught_up()
-
-    runtime = GatewayRuntime(
-        GatewayParts(
-            upstream=fleet,
-            artifacts=MemoryArtifactStore(),
-            recorder=metrics,
-            clean=clean,
-            clean_for=clean_for,
-            primitives=fleet,
-            count=lambda text: len(cards.encode(text)),
-            encoder_of=maps.load,
-            budget=config.budget,
-            level=config.check,
-            controls=make_controls(config.controls),
-            index_store=IndexFiles(default_directory()),
-            embedder=make_embedder(config.embedder),
-            caught_up=caught_up,
-            pinned=None if config.pins is None else Pinned(load_pins(config.pins), config.hold_drift),
-            cache_stable=config.cache_stable,
-        )
-    )
-    watch = DefinitionWatch(hold=config.hold_risk)
-    refresher = Refresher(runtime, fleet.offers, watch)
-    refreshers.append(refresher)
-    fleet.on_change(refresher.poke)
-    offer = MapOffer(default, digests | ({default} if default else set()), maps.load)
-    return Gateway(config, runtime, fleet, refresher, watch, metrics, offer)
+    """Puts the parts together."""
+    return Gateway(make_plan(config))

@@ -34,13 +34,18 @@ SHOWN_LINES: Final = 6
 
 @click.command()
 @click.option("--color/--no-color", default=None, help="Colours: on, off, or as the terminal allows.")
-def command(color: bool | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the steps and the figures as JSON, when all is done.")
+def command(color: bool | None, as_json: bool) -> None:
     """Walk the whole path: list, browse, execute with and without leaf, shorten and view, refuse.
 
     Everything is real: this process is an MCP client, which starts the gateway, which starts the two demo servers.
     """
-    console = Console(force_terminal=color, no_color=color is False, highlight=False, width=WIDTH)
-    anyio.run(_Walk(console).run)
+    console = Console(force_terminal=color, no_color=color is False, highlight=False, width=WIDTH, quiet=as_json)
+    walk = _Walk(console)
+    with Console(stderr=True, quiet=not as_json).status("walking the path"):
+        anyio.run(walk.run)
+    if as_json:
+        click.echo(json.dumps(walk.as_json(), ensure_ascii=False))
 
 
 class _Walk:
@@ -52,6 +57,12 @@ class _Walk:
         self.count: Callable[[str], int] = lambda text: len(cards.encode(text))
         self.with_gateway: dict[str, int] = {}
         self.without: dict[str, int] = {}
+        self.steps: list[dict[str, Any]] = []
+        self.codec: dict[str, Any] = {}
+
+    def as_json(self) -> dict[str, Any]:
+        tokens = {"without": self.without, "with_leafgate": self.with_gateway}
+        return {"steps": self.steps, "tokens": tokens, "codec": self.codec}
 
     async def run(self) -> None:
         program = [sys.executable, "-m", "leafgate.cli", "serve", "--log-level", "error"]
@@ -126,7 +137,7 @@ class _Walk:
 
     async def _table(self) -> None:
         status = await raw_request(self.client.session, STATUS_METHOD, {}, seconds=5)
-        codec = status["codec"]
+        codec = self.codec = status["codec"]
         self.without["browsing"] = 0
         table = Table("tokens that a model reads", "without", "with leafgate", title="\nWhat it came to")
         for row in ("tool definitions", "browsing", "results"):
@@ -167,12 +178,15 @@ class _Walk:
             self.without[what] = self.without.get(what, 0) + cost
 
     def _step(self, number: int, title: str) -> None:
+        self.steps.append({"step": number, "title": title, "said": [], "shown": []})
         self.console.print(f"\n[bold cyan]{number}.[/bold cyan] [bold]{title}[/bold]")
 
     def _say(self, text: str) -> None:
+        self.steps[-1]["said"].append(text)
         self.console.print(f"   [dim]{text}[/dim]")
 
     def _show(self, text: str) -> None:
+        self.steps[-1]["shown"].append(text)
         lines = text.splitlines()
         for line in lines[:SHOWN_LINES]:
             wrapped = textwrap.wrap(line, WIDTH - 5, max_lines=3, placeholder=" …", break_on_hyphens=False) or [""]

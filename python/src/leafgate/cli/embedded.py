@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from leafgate.cli.config import Config
+from leafgate.config.settings import Config
 from leafgate.upstream.server_spec import ServerSpec, StdioServer
 
 DEFAULT_MAP: Final = "qwen/qwen2"

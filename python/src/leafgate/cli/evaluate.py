@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from leafgate.browse.measure import Answer, GoldQuery, no_match_recall, percentile, scores
@@ -49,7 +50,9 @@ def command(catalog: Path, gold: Path, lexical: bool, as_json: bool, no_cache: b
 def measure(router: Router, queries: list[GoldQuery]) -> dict[str, Any]:
     """Answers every query once, the clock running, after one that warms up."""
     router.route("warm up")
-    answers = [_answer(router, query) for query in queries]
+    shown = Console(stderr=True)
+    watched = track(queries, "asking", console=shown, transient=True, disable=not shown.is_terminal)
+    answers = [_answer(router, query) for query in watched]
     times = [answer.milliseconds for answer in answers]
     styles = sorted({answer.gold.style for answer in answers if answer.gold.style and answer.gold.relevant})
     report: dict[str, Any] = {

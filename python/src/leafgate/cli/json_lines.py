@@ -10,9 +10,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, Final
 
+import click
+
 from leafgate.model.errors import IdsError, TextError
 
 _NAMES: Final[dict[type[Any], str]] = {str: "a string", list: "an array", dict: "an object", int: "an integer"}
+
+
+# Every command takes --json; these speak nothing else, so it changes nothing.
+JSON_OPTION = click.option("--json", is_flag=True, expose_value=False, help="The answer is JSON lines in any case.")
 
 
 class BadLine(Exception):

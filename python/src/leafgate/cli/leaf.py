@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_standard_streams
+from leafgate.cli.json_lines import JSON_OPTION, field, serve_standard_streams
 from leafgate.cli.tokens import MAP_OPTION
 from leafgate.codec.read_leaf import CodecMetaEntry, read_codec_meta, strip_codec_meta
 from leafgate.codec.verify_leaf import verify_codec_meta
@@ -33,6 +33,7 @@ def command() -> None:
 @command.command()
 @MAP_OPTION
 @LEVEL_OPTION
+@JSON_OPTION
 def check(map_name: str, level: Level) -> None:
     """{"text", "ids", "map_id"?} -> {"verdict": "accept" | "reject", "reason"}."""
     encoder = MapFiles().load(map_name)
@@ -46,6 +47,7 @@ def check(map_name: str, level: Level) -> None:
 
 @command.command()
 @MAP_OPTION
+@JSON_OPTION
 def wrap(map_name: str) -> None:
     """{"result", "minTextLength"?} -> {"result"}: a tool result with leaves on its text blocks."""
     encoder = MapFiles().load(map_name)
@@ -60,6 +62,7 @@ def wrap(map_name: str) -> None:
 @command.command()
 @MAP_OPTION
 @LEVEL_OPTION
+@JSON_OPTION
 def verify(map_name: str, level: Level) -> None:
     """{"result"} -> {"entries": [{"textIndex", "verdict", "reason"}]}."""
     encoder = MapFiles().load(map_name)
@@ -72,6 +75,7 @@ def verify(map_name: str, level: Level) -> None:
 
 
 @command.command()
+@JSON_OPTION
 def read() -> None:
     """{"result", "expectedMapHash"?} -> {"entries": [{"textIndex", "text", "ids", "mapId", "source"}]}."""
 
@@ -90,12 +94,14 @@ def read() -> None:
 
 
 @command.command()
+@JSON_OPTION
 def strip() -> None:
     """{"result"} -> {"result"}: a tool result without leaves."""
     serve_standard_streams(lambda line: {"result": strip_codec_meta(field(line, "result", dict))})
 
 
 @command.command()
+@JSON_OPTION
 def digest() -> None:
     """{"hash"} -> {"digest"}: the one emitted form of a map's digest."""
 

@@ -18,17 +18,30 @@ from leafgate.version import __version__
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("leafgate.cli.serve", "Run the gateway on stdio or HTTP."),
     "demo": ("leafgate.cli.demo", "Walk the whole path in the terminal, through real processes."),
+    "import": ("leafgate.cli.import_command", "Make a leafgate.yaml of the servers that a client already has."),
+    "install": ("leafgate.cli.install", "Write leafgate into a client's file, or take it out."),
+    "config": ("leafgate.cli.config_command", "Check a configuration file; print its JSON Schema or reference."),
+    "doctor": ("leafgate.cli.doctor", "Check everything that a gateway needs, with the fix."),
+    "call": ("leafgate.cli.call", "Call one tool through a gateway."),
     "status": ("leafgate.cli.status", "Ask a running gateway how it is."),
+    "token": ("leafgate.cli.token", "Make tokens for clients over HTTP, and their hashes."),
     "route": ("leafgate.cli.route", "Rank the tools of a catalog for a query."),
     "eval": ("leafgate.cli.evaluate", "Measure routing on a file of queries with known answers."),
+    "bench": ("leafgate.cli.bench", "Measure the gateway: leaf against shim."),
     "catalog": ("leafgate.cli.catalog", "List, show and lint a catalog."),
+    "context": ("leafgate.cli.context", "Make prompts of recorded sessions."),
     "sanitize": ("leafgate.cli.sanitize", "Clean JSON lines as the firewall does."),
     "redact": ("leafgate.cli.redact", "Replace secrets in JSON lines as the firewall does."),
     "scan": ("leafgate.cli.scan", "Look for poison in the tool definitions of a catalog."),
     "tokens": ("leafgate.cli.tokens", "Encode, decode, and look at tokenizer maps."),
+    "maps": ("leafgate.cli.maps", "List, add, check and build tokenizer maps."),
     "leaf": ("leafgate.cli.leaf", "Judge leaf tokenizations."),
     "tool-id": ("leafgate.cli.tool_id", "Make and parse the ids of tools, resources and prompts."),
+    "completion": ("leafgate.cli.completion", "Print the completion script of a shell."),
 }
+
+
+EXIT_CODES: Final = "Exit codes: 0 all is well; 1 something was found, or a call failed; 2 wrong words or wrong input."
 
 
 class LazyGroup(click.Group):
@@ -42,6 +55,7 @@ class LazyGroup(click.Group):
             return None
         loaded = importlib.import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(loaded, click.Command)
+        loaded.epilog = loaded.epilog or EXIT_CODES
         return loaded
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -49,7 +63,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leafgate")
 def cli() -> None:
     """leafgate stands between an agent and its MCP servers, and keeps the model's context small, clean and tokenized.

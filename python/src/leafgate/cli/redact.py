@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_standard_streams
+from leafgate.cli.json_lines import JSON_OPTION, field, serve_standard_streams
 from leafgate.firewall.redact import RedactPolicy, redact_json
 
 
 @click.command()
 @click.option("--allow", multiple=True, metavar="VALUE",
               help="A value that is no secret, or its beginning followed by *; may be repeated.")  # fmt: skip
+@JSON_OPTION
 def command(allow: tuple[str, ...]) -> None:
     """Replace secrets in JSON lines from standard input as the firewall does in tool results.
 

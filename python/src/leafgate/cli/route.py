@@ -30,8 +30,9 @@ _SAID = {
 def command(query: str, catalog: Path, top_k: int, as_json: bool, no_cache: bool) -> None:
     """Rank the tools of a catalog for QUERY."""
     store = None if no_cache else IndexFiles(default_directory())
-    router = Router(load_catalog_file(catalog).catalog, store=store)
-    result = router.route(query, top_k=top_k)
+    with Console(stderr=True).status("ranking"):
+        router = Router(load_catalog_file(catalog).catalog, store=store)
+        result = router.route(query, top_k=top_k)
     if as_json:
         click.echo(json.dumps(_as_json(query, result), ensure_ascii=False, indent=2))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_standard_streams
+from leafgate.cli.json_lines import JSON_OPTION, field, serve_standard_streams
 from leafgate.firewall.links import LinkPolicy
 from leafgate.firewall.sanitize import SanitizePolicy, sanitize_json
 
@@ -18,6 +18,7 @@ from leafgate.firewall.sanitize import SanitizePolicy, sanitize_json
 @click.option("--trust-host", multiple=True, metavar="HOST", help="A host whose links are fine; may be repeated.")
 @click.option("--escape-html", is_flag=True, help="Escape < > & and quotes in every string.")
 @click.option("--legacy-turns", is_flag=True, help='Make "Human:" and "Assistant:" after an empty line inert.')
+@JSON_OPTION
 def command(links: LinkPolicy, trust_host: tuple[str, ...], escape_html: bool, legacy_turns: bool) -> None:
     """Clean JSON lines from standard input as the firewall cleans tool results.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,22 @@ from leafgate.firewall.scan import FLAG_AT, scan_definition
 @click.option("--json", "as_json", is_flag=True, help="A JSON array, one element per definition.")
 @click.option("--min-risk", type=click.FloatRange(0, 1), default=None,
               help="List only definitions of at least this risk (default: all in JSON, else the flagged).")  # fmt: skip
-def command(path: Path, as_json: bool, min_risk: float | None) -> None:
+@click.option("--check", is_flag=True, help="Exit 1 if a definition is flagged.")
+def command(path: Path, as_json: bool, min_risk: float | None, check: bool) -> None:
     """Look for hidden instructions, exfiltration requests, shadowing, invisible characters and chat markers.
 
     Every string of a definition is read: names, descriptions, schemas down to enum values. The JSON form lists
     {"server", "tool", "risk", "findings": [{"kind", "where", "weight", "excerpt"}]} for every tool, in file order;
     risk runs from 0 to 1, and from 0.5 on a definition deserves a person's eyes.
     """
-    rows = [
-        row for row in _rows(path) if row["risk"] >= (min_risk if min_risk is not None else 0 if as_json else FLAG_AT)
-    ]
+    every = _rows(path)
+    least = min_risk if min_risk is not None else 0 if as_json else FLAG_AT
+    _print([row for row in every if row["risk"] >= least], as_json)
+    if check and any(row["risk"] >= FLAG_AT for row in every):
+        sys.exit(1)
+
+
+def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows))
         return

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
 from rich.console import Console
 
+from leafgate.cli.auth import asks_everybody
+from leafgate.cli.completion import complete_map
 from leafgate.cli.compose import Gateway, compose
-from leafgate.cli.config import Config, Transport, load_config
 from leafgate.cli.embedded import embedded_config
+from leafgate.cli.reload import Reloader
+from leafgate.config.load import load_config
+from leafgate.config.settings import Config, Transport
+from leafgate.firewall.redact import redact_json
 from leafgate.server.http import MCP_PATH, bind, serve_http
+from leafgate.server.record import Recorder, recording
+from leafgate.server.sse import SSE_PATH
 from leafgate.server.stdio import ignore_signals, serve_stdio
+from leafgate.telemetry.log import setup_logging
 from leafgate.version import __version__
 
 
 @click.command()
-@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="A YAML or JSON file.")
-@click.option("--transport", type=click.Choice(["stdio", "http"]), help="How clients reach it. [default: stdio]")
+@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="A YAML, TOML or JSON file.")
+@click.option("--transport", type=click.Choice(["stdio", "http", "sse"]), help="How clients reach it. [default: stdio]")
 @click.option("--host", help="The address to listen on. [default: 127.0.0.1]")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 finds a free one. [default: 8808]"
 )
-@click.option("--map", "map_name", help="The map that clients get ids of if they ask for none; 'none' for no ids.")
+@click.option("--insecure-bind", is_flag=True, help="Listen where other machines can come in, without auth.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="warning", show_default=True
+    "--map",
+    "map_name",
+    shell_complete=complete_map,
+    help="The map that clients get ids of if they ask for none; 'none' for no ids.",
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append what clients ask and get to this file, for `leafgate context`.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What is told. [default: warning]"
 )
 def command(
     *,
@@ -37,8 +58,10 @@ def command(
     transport: Transport | None,
     host: str | None,
     port: int | None,
+    insecure_bind: bool,
     map_name: str | None,
-    log_level: str,
+    record: Path | None,
+    log_level: str | None,
 ) -> None:
     """Run the gateway.
 
@@ -50,20 +73,27 @@ def command(
     leafgate serve --transport http             at http://127.0.0.1:8808/mcp
     leafgate serve --config client-config.json  in front of your own servers
     """
-    logging.basicConfig(level=log_level.upper(), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    config = load_config(file) if file is not None else embedded_config()
-    chosen_map = config.map if map_name is None else map_name
-    config = replace(
-        config,
-        transport=transport or config.transport,
-        host=host or config.host,
-        port=config.port if port is None else port,
-        map=None if chosen_map == "none" else chosen_map,
-    )
+
+    def load() -> Config:
+        config = load_config(file) if file is not None else embedded_config()
+        chosen_map = config.map if map_name is None else map_name
+        return replace(
+            config,
+            transport=transport or config.transport,
+            host=host or config.host,
+            port=config.port if port is None else port,
+            insecure_bind=insecure_bind or config.insecure_bind,
+            map=None if chosen_map == "none" else chosen_map,
+        )
+
+    config = load()
+    setup_logging(log_level or config.log["level"], config.log["format"])
+    record = record or config.record
     for notice in config.notices:
         click.echo(f"leafgate: {notice}", err=True)
     try:
-        anyio.run(_serve, config)
+        with nullcontext() if record is None else recording(record, lambda said: redact_json(said).value) as recorder:
+            anyio.run(_serve, config, load, recorder)
     except BaseExceptionGroup as group:
         raise _cause(group) from group
 
@@ -75,11 +105,16 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-async def _serve(config: Config) -> None:
-    listener = bind(config.host, config.port) if config.transport == "http" else None
+async def _serve(config: Config, load: Callable[[], Config], recorder: Recorder | None) -> None:
+    open_to_others = asks_everybody(config.auth) or config.insecure_bind
+    over_http = config.transport in ("http", "sse")
+    listener = bind(config.host, config.port, open_to_others=open_to_others) if over_http else None
     gateway = compose(config)
     server = gateway.mcp_server()
-    async with gateway.running(), gateway.announcing(server), gateway.insisting():
+    if recorder is not None:
+        server.middleware.append(recorder)
+    following = Reloader(config, load, gateway.prepare, gateway.adopt)
+    async with gateway.running(), gateway.announcing(server), gateway.insisting(), _in_background(following.run):
         if listener is None:
             await serve_stdio(server)
             ignore_signals()
@@ -96,6 +131,14 @@ async def _serve(config: Config) -> None:
     click.echo("leafgate: stopped")
 
 
+@asynccontextmanager
+async def _in_background(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        yield
+        group.cancel_scope.cancel()
+
+
 def _announce(gateway: Gateway, url: str) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]leafgate {__version__}[/bold] is ready")
@@ -105,9 +148,10 @@ def _announce(gateway: Gateway, url: str) -> None:
             f"[green]up[/green], {len(member.offers.tools)} tools" if up else f"[red]down[/red]: {member.last_failure}"
         )
         console.print(f"  {member.spec.name:12} {state}")
-    console.print(f"  MCP endpoint [bold]{url}{MCP_PATH}[/bold]")
+    kind, path = ("sse", SSE_PATH) if gateway.config.transport == "sse" else ("http", MCP_PATH)
+    console.print(f"  MCP endpoint [bold]{url}{path}[/bold]")
     console.print(f"  status       {url}/status")
-    over_http = {"mcpServers": {"leafgate": {"type": "http", "url": f"{url}{MCP_PATH}"}}}
+    over_http = {"mcpServers": {"leafgate": {"type": kind, "url": f"{url}{path}"}}}
     program = str(Path(sys.argv[0]).absolute())
     over_stdio = {"mcpServers": {"leafgate": {"command": program, "args": ["serve"]}}}
     console.print("\nPaste into your client's configuration, for HTTP:")

@@ -7,13 +7,19 @@ from typing import Any
 
 import click
 
-from leafgate.cli.json_lines import field, serve_standard_streams
+from leafgate.cli.completion import complete_map
+from leafgate.cli.json_lines import JSON_OPTION, field, serve_standard_streams
 from leafgate.model.errors import IdsError, TextError
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.encoder import classify_ids
 
 MAP_OPTION = click.option(
-    "--map", "map_name", required=True, metavar="MAP", help="A map's id, the part behind its slash, a digest or a file."
+    "--map",
+    "map_name",
+    required=True,
+    metavar="MAP",
+    shell_complete=complete_map,
+    help="A map's id, the part behind its slash, a digest or a file.",
 )
 
 
@@ -28,6 +34,7 @@ def command() -> None:
 
 @command.command()
 @MAP_OPTION
+@JSON_OPTION
 def encode(map_name: str) -> None:
     """{"text"} -> {"ids"}. Special tokens in the text are ordinary text."""
     encoder = MapFiles().load(map_name)
@@ -40,6 +47,7 @@ def encode(map_name: str) -> None:
 
 @command.command()
 @MAP_OPTION
+@JSON_OPTION
 def decode(map_name: str) -> None:
     """{"ids"} -> {"text"}. Unknown and special ids are refused, as are ids whose bytes are no UTF-8."""
     encoder = MapFiles().load(map_name)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from leafgate.cli.json_lines import BadLine, field, serve_standard_streams
+from leafgate.cli.json_lines import JSON_OPTION, BadLine, field, serve_standard_streams
 from leafgate.model.errors import CatalogError
 from leafgate.model.tool_id import (
     ToolIdParts,
@@ -27,6 +27,7 @@ Line = dict[str, Any]
 
 
 @click.command()
+@JSON_OPTION
 def command() -> None:
     """Make and parse the ids of tools, resources and prompts, one JSON line in, one JSON line out.
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Self, overload
 
+from anyio import to_thread
+
 from leafgate.admission.breaker import BreakerPolicy
 from leafgate.admission.cacheable import CachePolicy
 from leafgate.admission.capability import CapabilityPolicy
@@ -97,7 +99,7 @@ class ProxyRuntime:
                 recorder=self.metrics,
                 clean=make_cleaner() if clean is None else clean,
                 count=count_exactly,
-                encoder_of=maps.load,
+                encoder_of=maps.prepared,
                 controls=controls,
                 budget=budget,
                 cache_stable=cache_stable,
@@ -116,7 +118,9 @@ class ProxyRuntime:
             log.warning("the catalog cannot be refreshed, the old one stays: %s", failed)
             body = upstream_error(failed)
             raise GatewayError(body.error, body.message, details=body.details) from failed
-        return self._register(found)
+        report = self._register(found)
+        await to_thread.run_sync(self.gateway.weigh)
+        return report
 
     def register_tool_defs_sync(self, tools: Sequence[Mapping[str, Any]], *, server: str = "") -> IntakeReport:
         """These tools instead of those that the upstream lists; calls go to the upstream. Nothing is awaited."""
@@ -209,6 +213,10 @@ class ProxyRuntime:
         other._asking = Asking(owner, self.map_digest)
         other._requester = Requester(owner=owner, principal=principal, ask=ask)
         return other
+
+    def get_shim_metrics(self) -> dict[str, Any]:
+        """How many text blocks came with leaves, and how many were tokenized here; in all and by map."""
+        return self.metrics.shim_metrics()
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON."""

@@ -5,8 +5,7 @@ Touches standard input and output, or a loopback socket, once it is told to run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, overload
+from typing import ClassVar
 
 from leafgate.embed.cards import shared_maps
 from leafgate.embed.runtime import ProxyRuntime
@@ -32,10 +31,11 @@ class _EmbeddedServer(GatewayServer):
         self._program = runtime
         digests = {entry.digest for entry in shared_maps().list() if entry.digest is not None}
         default = runtime.map_digest
+        offer = MapOffer(default, digests | ({default} if default else set()), shared_maps().prepared)
         super().__init__(
             runtime.gateway,
-            surface=Surface(runtime.mode, _Namespaces(runtime), hydrate, url_safe_names),
-            offer=MapOffer(default, digests | ({default} if default else set()), shared_maps().load),
+            surface=Surface(runtime.mode, lambda: [*runtime.catalog.by_namespace()], hydrate, url_safe_names),
+            offer=lambda: offer,
             status=runtime.status,
             primitives=runtime.primitives,
             name=name,
@@ -66,22 +66,3 @@ class McpProxyServer(_EmbeddedServer):
 
     modes = (ExposureMode.TRANSPARENT, ExposureMode.PASSTHROUGH)
     other = "McpGatewayServer"
-
-
-class _Namespaces(Sequence[str]):
-    """What the descriptions call the holdings of a catalog. A program's sources need not have names, and may change."""
-
-    def __init__(self, runtime: ProxyRuntime) -> None:
-        self._runtime = runtime
-
-    def __len__(self) -> int:
-        return len(self._runtime.catalog.by_namespace())
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return [*self._runtime.catalog.by_namespace()][index]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -21,10 +21,11 @@ from leafgate.codec.write_leaf import with_payload
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
+from leafgate.gateway.serving import UNTRACED
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
 from leafgate.model.leaf import Level
-from leafgate.ports import ArtifactStore, LeafReport, Recorder
+from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
 from leafgate.tokens.encoder import Encoder
 
 # Below this many characters a text is tokenized faster than a thread is found.
@@ -49,21 +50,22 @@ class Door:
     count: Count
     budget: int
     level: Level
-    encoder_of: Callable[[str], Encoder]
+    encoder_of: Callable[[str], Awaitable[Encoder]]
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
+    tracer: Tracer = UNTRACED
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
         return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
 
-    def ledger(self, asking: Asking, origin: Origin | None = None) -> Ledger | None:
+    async def ledger(self, asking: Asking, origin: Origin | None = None) -> Ledger | None:
         """Where the ids of a result's texts are kept; None for a client that gets no ids."""
         if asking.map_digest is None:
             return None
         level = self.level if origin is None else self.level_for.get(origin.server, self.level)
-        return Ledger(self.encoder_of(asking.map_digest), level, perf_counter)
+        return Ledger(await self.encoder_of(asking.map_digest), level, perf_counter)
 
     def counter(self, ledger: Ledger | None) -> Count:
         """Counts as the receiving model does, where its map is known."""
@@ -71,13 +73,20 @@ class Door:
 
 
 class _Tally:
-    """What became of the text blocks of one result."""
+    """What became of the text blocks of one result: the tool's, and those that the gateway wrote in their place."""
 
     def __init__(self) -> None:
         self.reports: list[LeafReport] = []
+        self.own: list[LeafReport] = []
 
-    def add(self, report: LeafReport) -> None:
-        self.reports.append(report)
+    def add(self, report: LeafReport, *, is_own: bool) -> None:
+        (self.own if is_own else self.reports).append(report)
+
+    def tell(self, recorder: Recorder, origin: Origin, map_digest: str) -> None:
+        for report in self.reports:
+            recorder.leaf(origin, map_digest, report)
+        for report in self.own:
+            recorder.own_text(map_digest, report.tokens, report.tokenize_seconds)
 
     def as_json(self) -> dict[str, Any]:
         outcomes = Counter(report.outcome for report in self.reports)
@@ -100,15 +109,17 @@ async def deliver_result(
     `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
     client that knows the tool's output schema.
     """
-    cleaner, ledger = door.cleaner(origin), door.ledger(asking, origin)
+    cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
     count = door.counter(ledger)
     size = _rough_size(raw)
-    screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, count))
-    kept, refs = await _store(door, asking, origin, screened.slots, count)
+    with door.tracer.stage("screen"):
+        screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, count))
+    with door.tracer.stage("store"):
+        kept, own, refs = await _store(door, asking, origin, screened.slots, count)
     tally = _Tally()
-    visible = await off_loop(size, partial(_with_ids, kept, ledger, asking, tally))
-    for report in tally.reports:
-        door.recorder.leaf(origin, asking.map_digest or "", report)
+    with door.tracer.stage("ids"):
+        visible = await off_loop(size, partial(_with_ids, kept, own, ledger, asking, tally))
+    tally.tell(door.recorder, origin, asking.map_digest or "")
     is_error = raw.get("isError") is True
     told: dict[str, Any] = {"server": origin.server, "tool": origin.tool, **(provenance or {})}
     told |= screened.found.as_provenance()
@@ -135,7 +146,7 @@ async def deliver_own(
 ) -> dict[str, Any]:
     """A text that the gateway wrote itself: cards, schemas, views, errors."""
     block: Block = {"type": "text", "text": text}
-    ledger = door.ledger(asking)
+    ledger = await door.ledger(asking)
     if ledger is not None:
         block, known = await off_loop(len(text), partial(ledger.annotate, block, asking.form))
         door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
@@ -197,9 +208,10 @@ def _rough_size(raw: Mapping[str, Any]) -> int:
 
 async def _store(
     door: Door, asking: Asking, origin: Origin, slots: Sequence[Block | Withheld], count: Count
-) -> tuple[list[Block], list[ArtifactRef]]:
-    """Stores what is withheld; its handle completes what stands in its place."""
+) -> tuple[list[Block], set[int], list[ArtifactRef]]:
+    """Stores what is withheld; its handle completes what stands in its place, which is the gateway's own."""
     blocks: list[Block] = []
+    own: set[int] = set()
     refs: list[ArtifactRef] = []
     for slot in slots:
         if not isinstance(slot, Withheld):
@@ -212,10 +224,11 @@ async def _store(
         if handle is not None:
             refs.append(_ref(handle, slot))
         if block is not None:
+            own.add(len(blocks))
             blocks.append(block)
         if slot.size is not None and slot.digest is not None:
             door.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle)))
-    return blocks, refs
+    return blocks, own, refs
 
 
 def _ref(handle: str, slot: Withheld) -> ArtifactRef:
@@ -233,9 +246,11 @@ def _summary(blocks: Sequence[Block]) -> str:
     return "\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
 
 
-def _with_ids(blocks: Sequence[Block], ledger: Ledger | None, asking: Asking, tally: _Tally) -> list[dict[str, Any]]:
+def _with_ids(
+    blocks: Sequence[Block], own: set[int], ledger: Ledger | None, asking: Asking, tally: _Tally
+) -> list[dict[str, Any]]:
     visible: list[dict[str, Any]] = []
-    for block in blocks:
+    for index, block in enumerate(blocks):
         if not is_text_block(block):
             visible.append(dict(block))
         elif ledger is None:
@@ -243,5 +258,5 @@ def _with_ids(blocks: Sequence[Block], ledger: Ledger | None, asking: Asking, ta
         else:
             made, known = ledger.annotate(block, asking.form)
             visible.append(dict(made))
-            tally.add(known.report)
+            tally.add(known.report, is_own=index in own)
     return visible

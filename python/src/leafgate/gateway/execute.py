@@ -17,11 +17,13 @@ from leafgate.admission.capability import CapabilityPolicy, Effect, approval_que
 from leafgate.admission.repair import Repair, repair
 from leafgate.admission.validate import NotJsonError, SchemaShelf, TooCostlyError, shape_of
 from leafgate.gateway.dispatch import SEND_ONCE, Answered, Dispatcher, dispatch
+from leafgate.gateway.rights import AS_EVERYBODY, Rights
+from leafgate.gateway.serving import UNTRACED, goes_to
 from leafgate.gateway.snapshot import Snapshot
 from leafgate.model.call import Origin
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.tool import SelectableItem
-from leafgate.ports import Caller, Quotas, ResultCache, Upstream
+from leafgate.ports import Caller, Quotas, ResultCache, Tracer, Upstream
 
 log = logging.getLogger("leafgate.gateway")
 
@@ -41,7 +43,8 @@ async def cannot_ask(question: str) -> bool | None:
 class Requester:
     """Who calls: whose quota it is, which principal policies know, how to ask for approval, whose cache it shares.
 
-    `client` is handed to the server that works for it, so that the two can talk during the call.
+    `client` is handed to the server that works for it, so that the two can talk during the call. `rights` is what this
+    one has instead of what everybody has.
     """
 
     owner: str = "local"
@@ -49,6 +52,7 @@ class Requester:
     ask: Ask = cannot_ask
     partition: str = ""
     client: Caller | None = None
+    rights: Rights = AS_EVERYBODY
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,17 @@ async def execute(
     *,
     requester: Requester = ANYBODY,
     controls: Controls = NO_CONTROLS,
+    tracer: Tracer = UNTRACED,
 ) -> Executed:
     """The whole way of a call, step by step (spec 3.2)."""
-    call = hydrate(snapshot, tool_id, args)
-    call = gate(call, requester, controls)
-    await approve(call, requester)
-    call = repair_args(call, controls)
-    validate_args(call, controls)
-    await take_quota(controls, requester, "tool_execute", call.item.id)
+    with tracer.stage("admission"):
+        call = hydrate(snapshot, tool_id, args)
+        goes_to(call.item.server)
+        call = gate(call, requester, controls)
+        await approve(call, requester)
+        call = repair_args(call, controls)
+        validate_args(call, controls)
+        await take_quota(controls, requester, "tool_execute", call.item.id)
     return await _cached(call, requester, controls) or await _dispatched(call, requester, upstream, controls)
 
 
@@ -146,7 +153,7 @@ async def rehearse(
     call = repair_args(call, controls)
     validate_args(call, controls)
     await peek_quota(controls, requester, "tool_execute", call.item.id)
-    return DryRun(call.item, tuple(_checks(call, controls)), call.repairs)
+    return DryRun(call.item, tuple(_checks(call, policy_for(requester, controls))), call.repairs)
 
 
 def wants_dry_run(args: Mapping[str, Any]) -> bool:
@@ -166,9 +173,15 @@ def hydrate(snapshot: Snapshot, tool_id: object, args: object) -> _Call:
     return _Call(item, args)
 
 
+def policy_for(requester: Requester, controls: Controls) -> CapabilityPolicy | None:
+    """The policy that somebody is under: their own, or everybody's."""
+    return controls.policy if requester.rights.policy is None else requester.rights.policy
+
+
 def gate(call: _Call, requester: Requester, controls: Controls) -> _Call:
     """The capability gate: open without a policy; with one, only what it allows."""
-    effect: Effect = "allow" if controls.policy is None else controls.policy.judge(call.item, requester.principal)
+    policy = policy_for(requester, controls)
+    effect: Effect = "allow" if policy is None else policy.judge(call.item, requester.principal)
     if effect == "deny":
         raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this call", path=call.item.id)
     return replace(call, approval=effect)
@@ -230,9 +243,10 @@ async def peek_quota(controls: Controls, requester: Requester, *scopes: str) -> 
 
 
 async def _quota(controls: Controls, requester: Requester, scopes: tuple[str, ...], *, peek: bool) -> None:
-    if controls.quotas is None:
+    quotas = controls.quotas if requester.rights.quotas is None else requester.rights.quotas
+    if quotas is None:
         return
-    ask = controls.quotas.peek if peek else controls.quotas.take
+    ask = quotas.peek if peek else quotas.take
     try:
         found = await ask(requester.owner, scopes)
     except Exception as error:
@@ -336,10 +350,10 @@ def _annotations(item: SelectableItem) -> Mapping[str, Any]:
     return declared if fits else {}
 
 
-def _checks(call: _Call, controls: Controls) -> list[tuple[str, str]]:
+def _checks(call: _Call, policy: CapabilityPolicy | None) -> list[tuple[str, str]]:
     """The judgements that a dry run passed, in their order; a control that is off is not among them."""
     checks: list[tuple[str, str]] = []
-    if controls.policy is not None:
+    if policy is not None:
         checks.append(("capability", "pass" if call.approval == "allow" else "needs_approval"))
     if call.repairs:
         checks.append(("arg_repair", "repaired"))

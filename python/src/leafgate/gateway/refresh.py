@@ -38,6 +38,10 @@ class Refresher:
         self._fresh = anyio.Event() if self._fresh.is_set() else self._fresh
         self._stale.set()
 
+    @property
+    def is_caught_up(self) -> bool:
+        return self._fresh.is_set()
+
     async def caught_up(self) -> None:
         """Returns once everything that was poked for is in the snapshot."""
         if not self._fresh.is_set():
@@ -56,15 +60,16 @@ class Refresher:
                 log.exception("the catalog could not be rebuilt; the old one stays")
             if not self._stale.is_set():
                 self._fresh.set()
-                if not self._watch.hold:
-                    await self._look(offers)
+                await self._look(offers)
 
     async def _look(self, offers: Offers) -> None:
-        """Judges what is shown already, once nothing has changed for a while: starting is busy enough without it."""
+        """Judges and weighs what is shown already, once nothing has changed for a while: starting is busy enough."""
         with anyio.move_on_after(CALM_SECONDS):
             await self._stale.wait()
             return
         try:
-            await to_thread.run_sync(self._watch.look_at, offers)
+            await to_thread.run_sync(self._runtime.weigh)
+            if not self._watch.hold:
+                await to_thread.run_sync(self._watch.look_at, offers)
         except Exception:
             log.exception("the definitions could not be scanned")

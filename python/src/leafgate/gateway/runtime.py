@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -19,29 +19,36 @@ from anyio import move_on_after, to_thread
 
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
+from leafgate.codec.arguments import decode_arguments
 from leafgate.firewall.cleaner import Cleaner
+from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop
 from leafgate.gateway.execute import (
     ANYBODY,
     Controls,
     Requester,
     check_output,
     execute,
+    policy_for,
     rehearse,
     take_quota,
     wants_dry_run,
 )
 from leafgate.gateway.native import NativeOffers, native_offers
+from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream
+from leafgate.gateway.serving import UNTRACED, Outcome, serving
 from leafgate.gateway.session import BrowseMemory
+from leafgate.gateway.sight import Sights
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
 from leafgate.gateway.view import view
+from leafgate.gateway.weight import DefinitionWeight
 from leafgate.model.call import Asking
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
 from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
-from leafgate.model.leaf import Level
-from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Recorder, Upstream
+from leafgate.model.leaf import Level, Payload
+from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Recorder, Tracer, Upstream
 from leafgate.tokens.encoder import Encoder
 
 log = logging.getLogger("leafgate.gateway")
@@ -68,7 +75,7 @@ class GatewayParts:
     recorder: Recorder
     clean: Cleaner
     count: Callable[[str], int]
-    encoder_of: Callable[[str], Encoder]
+    encoder_of: Callable[[str], Awaitable[Encoder]]
     primitives: NativeUpstream | None = None
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     controls: Controls = field(default_factory=Controls)
@@ -80,13 +87,25 @@ class GatewayParts:
     pinned: Pinned | None = None
     embedder: Embedder | None = None
     caught_up: Callable[[], Awaitable[None]] | None = None
+    tracer: Tracer = UNTRACED
 
 
 class GatewayRuntime:
     """One gateway. Its catalog is a snapshot that is swapped whole."""
 
     def __init__(self, parts: GatewayParts) -> None:
+        self._take(parts)
+        self._seen = BrowseMemory() if parts.cache_stable else None
+        self._snapshot = build_snapshot(Offers(), parts.clean)
+        self._sights = Sights(self._snapshot, self._clean_json)
+        self._native: NativeOffers | None = None
+        self._weight = DefinitionWeight(total(parts.count))
+
+    def _take(self, parts: GatewayParts) -> None:
         self._parts = parts
+        watchers = parts.recorder, parts.tracer
+        self._upstream = ObservedUpstream(parts.upstream, *watchers)
+        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, *watchers)
         self._door = Door(
             artifacts=parts.artifacts,
             recorder=parts.recorder,
@@ -97,10 +116,14 @@ class GatewayRuntime:
             encoder_of=parts.encoder_of,
             clean_for=parts.clean_for,
             level_for=parts.level_for,
+            tracer=parts.tracer,
         )
-        self._seen = BrowseMemory() if parts.cache_stable else None
-        self._snapshot = build_snapshot(Offers(), parts.clean)
-        self._native: NativeOffers | None = None
+
+    def reconfigure(self, parts: GatewayParts) -> None:
+        """Other parts from now on. The catalog stays as it is until it is prepared anew."""
+        self._take(parts)
+        self._sights = Sights(self._snapshot, self._clean_json)
+        self._native = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -110,8 +133,22 @@ class GatewayRuntime:
     def native(self) -> NativeOffers:
         """The offers as plain MCP clients know them; made when they are first asked for."""
         if self._native is None:
-            self._native = native_offers(self._snapshot, lambda value: self._parts.clean.json(value).value)
+            self._native = native_offers(self._snapshot, self._clean_json)
         return self._native
+
+    async def seen_by(self, requester: Requester) -> Snapshot:
+        """Everything that this one may know of. To them, the rest does not exist."""
+        return await self._sights.seen(requester.rights.visibility)
+
+    async def shown_to(self, requester: Requester) -> Snapshot:
+        """What this one is offered: less than they may know of where a policy denies them a tool."""
+        policy = policy_for(requester, self._parts.controls)
+        return await self._sights.seen(requester.rights.visibility.without_denied(policy, requester.principal))
+
+    async def native_to(self, requester: Requester) -> NativeOffers:
+        """What this one may know of, under the names that plain MCP clients use."""
+        visibility = requester.rights.visibility
+        return self.native if visibility.is_whole else await self._sights.native(visibility)
 
     @property
     def breaker_phases(self) -> Mapping[str, str]:
@@ -142,12 +179,17 @@ class GatewayRuntime:
     def adopt(self, snapshot: Snapshot) -> Snapshot:
         """Swaps a snapshot in, in one synchronous step: a request sees all of the old one or all of the new."""
         self._snapshot = snapshot
+        self._sights = Sights(snapshot, self._clean_json)
         self._native = None
         if self._seen is not None:
             self._seen.forget_all()
         if self._parts.controls.cache is not None:
             self._parts.controls.cache.clear()
         return self._snapshot
+
+    def weigh(self) -> None:
+        """Counts what all definitions would cost a model, which is what cards save. For a thread: it may take long."""
+        self._weight.learn(self._snapshot.catalog)
 
     async def browse(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         return await self._browse("tool_browse", lambda snapshot: snapshot.tools, args, asking, requester)
@@ -165,7 +207,7 @@ class GatewayRuntime:
     async def hydrate(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
             # Intake cleaned the prose of a schema, but not the values that its server compares with.
-            text = self._parts.clean(discover.hydrate(self._snapshot, args.get("tool_id")))
+            text = self._parts.clean(discover.hydrate(await self.seen_by(requester), args.get("tool_id")))
             if self._seen is not None:
                 self._seen.keep(asking.owner, self._seen.of(asking.owner).hydrated(str(args.get("tool_id"))))
             return await deliver_own(self._door, asking, text)
@@ -176,7 +218,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             if wants_dry_run(args):
                 report = await rehearse(
-                    self._snapshot,
+                    await self.seen_by(requester),
                     args.get("tool_id"),
                     args.get("args", {}),
                     requester=requester,
@@ -196,7 +238,7 @@ class GatewayRuntime:
         """
 
         async def work() -> dict[str, Any]:
-            tool = self.native.tools.get(name)
+            tool = (await self.native_to(requester)).tools.get(name)
             if tool is None:
                 raise GatewayError("HYDRATE_FAILED", "no tool has this name", path=name[:240])
             return await self._execute(tool.item.id, args, asking, requester, structured=True)
@@ -205,34 +247,36 @@ class GatewayRuntime:
 
     async def view(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            allow = partial(self._allow_view, requester)
+            allow = partial(self._allow_view, requester, await self.seen_by(requester))
             selector = args.get("selector", {"type": "head"})
-            return await view(self._door, asking, args.get("handle"), selector, allow=allow)
+            with self._parts.tracer.stage("view"):
+                return await view(self._door, asking, args.get("handle"), selector, allow=allow)
 
         return await self._answer("tool_view", asking, requester, work)
 
-    def _allow_view(self, requester: Requester, kept: Artifact) -> None:
+    def _allow_view(self, requester: Requester, seen: Snapshot, kept: Artifact) -> None:
         """A view is subject to the policy of the call that made it: what is denied now cannot be read on."""
-        policy = self._parts.controls.policy
-        if policy is None or kept.origin is None:
+        policy = policy_for(requester, self._parts.controls)
+        if kept.origin is None or (policy is None and requester.rights.visibility.is_whole):
             return
         origin = kept.origin
         items = [
             item
-            for shelf in (self._snapshot.tools, self._snapshot.resources, self._snapshot.prompts)
+            for shelf in (seen.tools, seen.resources, seen.prompts)
             for item in shelf.catalog
             if (item.server, item.upstream_name) == (origin.server, origin.tool)
         ]
         tools = [item for item in items if item.kind == "tool"]
-        if not items or any(policy.judge(item, requester.principal) == "deny" for item in tools):
+        denied = policy is not None and any(policy.judge(item, requester.principal) == "deny" for item in tools)
+        if not items or denied:
             raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
 
     async def read_resource(
         self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            upstream = self._primitives()
-            origin, raw = await offers.read_by_id(self._snapshot, upstream, args.get("resource_id"), requester.client)
+            seen, upstream = await self.seen_by(requester), self._primitives()
+            origin, raw = await offers.read_by_id(seen, upstream, args.get("resource_id"), requester.client)
             return await deliver_result(self._door, asking, origin, raw)
 
         return await self._answer("resource_read", asking, requester, work)
@@ -241,34 +285,37 @@ class GatewayRuntime:
         self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
-            given = args.get("prompt_id"), args.get("args")
-            origin, raw = await offers.get_by_id(self._snapshot, self._primitives(), *given, requester.client)
+            seen, given = await self.seen_by(requester), (args.get("prompt_id"), args.get("args"))
+            origin, raw = await offers.get_by_id(seen, self._primitives(), *given, requester.client)
             return await deliver_result(self._door, asking, origin, raw)
 
         return await self._answer("prompt_get", asking, requester, work)
 
     async def read_native(self, uri: str, requester: Requester = ANYBODY) -> dict[str, Any]:
         """A resource's contents for a plain client: clean, whole."""
-        await self._settled()
-        raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-        return self._cleaned(raw, keep=("uri", "blob", "requestState"))
+        with self._serving("resources/read"):
+            await self.settled()
+            raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
+            return self._cleaned(raw, keep=("uri", "blob", "requestState"))
 
     async def get_prompt_native(
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
-        await self._settled()
-        prompt = self.native.prompts.get(name)
-        if prompt is None:
-            raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
-        raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-        return self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+        with self._serving("prompts/get"):
+            await self.settled()
+            prompt = (await self.native_to(requester)).prompts.get(name)
+            if prompt is None:
+                raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
+            raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
+            return self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         """Any other request of a plain client that one server answers."""
-        return self._cleaned(await self._primitives().request(server, method, params, requester.client), keep=())
+        with self._serving(method):
+            return self._cleaned(await self._primitives().request(server, method, params, requester.client), keep=())
 
     async def _browse(
         self,
@@ -280,24 +327,41 @@ class GatewayRuntime:
     ) -> dict[str, Any]:
         async def work() -> dict[str, Any]:
             top_k = args.get("top_k", discover.DEFAULT_TOP_K)
-            shelf = shelf_of(self._snapshot)
+            shelf = shelf_of(await self.shown_to(requester))
             look = partial(discover.browse, shelf, args.get("query"), args.get("path"), top_k, self._parts.count)
             # The bundled model answers in a millisecond; one that the operator plugged in may be behind a network.
-            page = look() if self._parts.embedder is None else await to_thread.run_sync(look)
+            with self._parts.tracer.stage("rank"):
+                page = look() if self._parts.embedder is None else await to_thread.run_sync(look)
             if self._seen is not None:
                 cards, state = self._seen.of(asking.owner).page(page.cards)
                 self._seen.keep(asking.owner, state)
                 page = replace(page, cards=cards)
-            return await deliver_own(self._door, asking, page.text(), meta={BROWSE_META_KEY: page.as_json()})
+            text = page.text()
+            if operation == "tool_browse":
+                self._report_page(shelf, text)
+            return await deliver_own(self._door, asking, text, meta={BROWSE_META_KEY: page.as_json()})
 
         return await self._answer(operation, asking, requester, work)
+
+    def _report_page(self, shelf: Shelf, text: str) -> None:
+        """What a page of cards saves; nothing is claimed before the definitions that it stands for were counted."""
+        whole = self._weight.of(shelf.catalog)
+        if whole is not None:
+            self._parts.recorder.browsed(whole, self._weight.of_page(text))
 
     async def _execute(
         self, tool_id: object, args: object, asking: Asking, requester: Requester, *, structured: bool = False
     ) -> dict[str, Any]:
         parts = self._parts
+        seen = await self.seen_by(requester)
         done = await execute(
-            self._snapshot, parts.upstream, tool_id, args, requester=requester, controls=parts.controls
+            seen,
+            self._upstream,
+            tool_id,
+            args,
+            requester=requester,
+            controls=parts.controls,
+            tracer=parts.tracer,
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
             return self._cleaned(done.raw, keep=("requestState",))
@@ -332,33 +396,47 @@ class GatewayRuntime:
         natively: bool = False,
     ) -> dict[str, Any]:
         """The one exit: a result, or an error that says whose fault it is; reported once either way."""
-        started = monotonic()
-        error: ErrorBody | None = None
-        try:
-            await self._settled()
-            if counted:  # a call of a tool takes its quota on its own way, after its arguments were checked
-                await take_quota(self._parts.controls, requester, operation)
-            return await work()
-        except GatewayError as refused:
-            error = refused.body
-        except UpstreamFailure as failed:
-            error = _logged(upstream_error(failed), operation, failed.detail)
-            if natively and failed.rpc_code is not None and not error.retryable:
-                raise
-        except Exception as unexpected:
-            log.exception("unexpected failure in %s", operation)
-            body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
-            error = _logged(body, operation, f"{type(unexpected).__name__}")
-        finally:
-            self._parts.recorder.call(operation, None if error is None else error.error, monotonic() - started)
-        return await self._deliver_error(error, asking)
+        with self._serving(operation) as outcome:
+            try:
+                await self.settled()
+                if counted:  # a call of a tool takes its quota on its own way, after its arguments were checked
+                    await take_quota(self._parts.controls, requester, operation)
+                return await work()
+            except GatewayError as refused:
+                error = refused.body
+            except UpstreamFailure as failed:
+                error = _logged(upstream_error(failed), operation, failed.detail, outcome)
+                if natively and failed.rpc_code is not None and not error.retryable:
+                    raise
+            except Exception as unexpected:
+                log.exception("unexpected failure in %s", operation)
+                body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
+                error = _logged(body, operation, f"{type(unexpected).__name__}", outcome)
+            outcome.error = error.error
+            return await self._deliver_error(error, asking)
+
+    def _serving(self, operation: str) -> AbstractContextManager[Outcome]:
+        return serving(operation, self._parts.recorder, self._parts.tracer)
+
+    async def refuse(self, operation: str, refused: GatewayError, asking: Asking) -> dict[str, Any]:
+        """The answer to a request that cannot even be asked: its map, its arguments or its tool's name are wrong."""
+        with self._serving(operation) as outcome:
+            outcome.error = refused.code
+            return await self._deliver_error(refused.body, asking)
+
+    async def decode_arguments(self, claimed: Payload) -> Mapping[str, Any]:
+        """Arguments that came as ids, as JSON."""
+        encoder, started = await self._parts.encoder_of(claimed.map_id), monotonic()
+        decoded = await off_loop(4 * len(claimed.ids), partial(decode_arguments, claimed, encoder))
+        self._parts.recorder.detokenized(claimed.map_id, len(claimed.ids), monotonic() - started)
+        return decoded
 
     async def _deliver_error(self, error: ErrorBody, asking: Asking) -> dict[str, Any]:
         text = self._parts.clean(json.dumps(error.as_json(), ensure_ascii=False, separators=(",", ":")))
         meta = {ENVELOPE_META_KEY: ResultEnvelope("error").as_json()}
         return await deliver_own(self._door, asking, text, is_error=True, meta=meta)
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         """Servers on their first start are waited for, and so is a catalog that is being rebuilt; both for a while."""
         await self._parts.upstream.settled()
         if self._parts.caught_up is not None:
@@ -366,9 +444,12 @@ class GatewayRuntime:
                 await self._parts.caught_up()
 
     def _primitives(self) -> NativeUpstream:
-        if self._parts.primitives is None:
+        if self._observed is None:
             raise GatewayError("RESOURCE_NOT_FOUND", "this gateway has no resources and no prompts")
-        return self._parts.primitives
+        return self._observed
+
+    def _clean_json(self, value: Any) -> Any:
+        return self._parts.clean.json(value).value
 
     def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
         """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
@@ -393,8 +474,7 @@ def _with_kept(cleaned: Any, raw: Any, keep: frozenset[str]) -> Any:
     return cleaned
 
 
-def _logged(body: ErrorBody, operation: str, detail: str) -> ErrorBody:
+def _logged(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:
     """The error with an id that leads the operator to the detail, which only the log has."""
-    correlation = secrets.token_hex(4)
-    log.warning("%s failed, correlation id %s: %s: %s", operation, correlation, body.error, detail)
-    return replace(body, details={**body.details, "correlation_id": correlation})
+    log.warning("%s failed, correlation id %s: %s: %s", operation, outcome.correlation_id, body.error, detail)
+    return replace(body, details={**body.details, "correlation_id": outcome.correlation_id})

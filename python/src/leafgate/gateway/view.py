@@ -40,7 +40,8 @@ async def view(
     """
     kept = await fetch(door, asking, handle)
     allow(kept)
-    work = partial(show, selector, kept, door.cleaner(kept.origin), door.counter(door.ledger(asking)), door.budget)
+    count = door.counter(await door.ledger(asking))
+    work = partial(show, selector, kept, door.cleaner(kept.origin), count, door.budget)
     page = await off_loop(len(kept.content), work)
     result = await deliver_own(door, asking, page.text)
     if page.block is not None:

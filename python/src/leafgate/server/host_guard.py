@@ -6,14 +6,16 @@ away: 421 for a foreign Host, 403 for a foreign Origin.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,52 @@ class HostRules:
         return TransportSecuritySettings(allowed_hosts=[*self.hosts], allowed_origins=[*self.origins])
 
 
-LOOPBACK_RULES = HostRules(
-    hosts=[f"{name}:*" for name in LOOPBACK_NAMES],
-    origins=[f"http://{name}:*" for name in LOOPBACK_NAMES],
-)
+def host_rules(bound: str, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> HostRules:
+    """The rules of a gateway that listens on an address: that address, and the names that the operator adds.
+
+    A name without a port stands for itself on any port. Pages of the gateway itself, and of a proxy before it, have
+    its names in their Origin.
+    """
+    names = [*(LOOPBACK_NAMES if _reaches_loopback(bound) else ()), *(() if _is_any(bound) else (written(bound),))]
+    taken = [*dict.fromkeys(form for name in (*names, *hosts) for form in _forms(name))]
+    own = [f"{scheme}://{host}" for host in taken for scheme in ("http", "https")]
+    return HostRules(hosts=taken, origins=[*own, *origins])
+
+
+def written(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if _address(host) is not None and ":" in host else host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    name = written(name)
+    has_port = name.rpartition("]")[2].count(":") == 1
+    return (name,) if has_port else (name, f"{name}:*")
+
+
+def _reaches_loopback(bound: str) -> bool:
+    return is_loopback(bound) or _is_any(bound)
+
+
+def _is_any(bound: str) -> bool:
+    address = _address(bound)
+    return address is not None and address.is_unspecified
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+LOOPBACK_RULES: Final = host_rules("127.0.0.1")
 
 
 class HostGuard:

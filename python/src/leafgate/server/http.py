@@ -10,35 +10,45 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from math import ceil
+from typing import Any, Final, Literal
 
 import anyio
 import uvicorn
 from mcp.server import Server
-from starlette.routing import BaseRoute
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from leafgate.model.errors import ConfigError
-from leafgate.server.event_store import MemoryEventStore
-from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules
+from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules, is_loopback
+from leafgate.server.session_events import SessionManager
+from leafgate.server.sse import sse_app
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
 RETRY_MILLISECONDS: Final = 1_000
 SAME_KEYPRESS_SECONDS: Final = 1
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or a ConfigError that says what to do."""
-    if host not in LOOPBACK:
-        raise ConfigError(f"{host} is not a loopback address, and this gateway has no authentication yet")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def bind(host: str, port: int, *, open_to_others: bool = False) -> socket.socket:
+    """A listening socket, or a ConfigError that says what to do.
+
+    An address that other machines can reach is refused unless it is `open_to_others`: because they have to
+    authenticate themselves, or because the operator insists.
+    """
+    family, address = _resolved(host, port)
+    if not is_loopback(str(address[0])) and not open_to_others:
+        raise ConfigError(
+            f"{host} can be reached from other machines, and this gateway asks nobody for authentication: "
+            "configure auth, or insist with --insecure-bind"
+        )
     # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it every answer waits 40 ms for an ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        listener.bind(address)
         listener.listen(128)
     except OSError as error:
         listener.close()
@@ -46,27 +56,40 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """The address of a name. What is judged is what is bound: a name may stand for anything."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(f"{host} cannot be listened on: {error.strerror}; choose another with --host") from None
+    family, _, _, _, address = found[0]
+    return family, address
+
+
 @dataclass(frozen=True)
 class Web:
-    """What is served beside the MCP endpoint; and the layers behind the host guard, outermost first."""
+    """What is served beside the MCP endpoint; the layers behind the host guard, outermost first; the transport; and how
+    long requests under way may take once the gateway is told to stop."""
 
     routes: Sequence[BaseRoute] = ()
     layers: Sequence[Callable[[ASGIApp], ASGIApp]] = ()
     rules: HostRules = LOOPBACK_RULES
+    transport: Literal["http", "sse"] = "http"
+    drain_seconds: float = DRAIN_SECONDS
 
 
 def web_app(server: Server[Any], web: Web) -> ASGIApp:
     """The whole HTTP side as one ASGI application."""
-    app: ASGIApp = server.streamable_http_app(
-        streamable_http_path=MCP_PATH,
-        transport_security=web.rules.settings(),
-        event_store=MemoryEventStore(),
-        retry_interval=RETRY_MILLISECONDS,
-        custom_starlette_routes=[*web.routes],  # type: ignore[list-item]  # any route will do
-    )
+    app: ASGIApp = _streamable(server, web) if web.transport == "http" else sse_app(server, web.rules, web.routes)
     for layer in reversed(web.layers):
         app = layer(app)
     return HostGuard(app, web.rules)
+
+
+def _streamable(server: Server[Any], web: Web) -> ASGIApp:
+    manager = SessionManager(app=server, security_settings=web.rules.settings(), retry_interval=RETRY_MILLISECONDS)
+    endpoint = Route(MCP_PATH, StreamableHTTPASGIApp(manager))
+    return Starlette(routes=[endpoint, *web.routes], lifespan=lambda app: manager.run())
 
 
 async def serve_http(
@@ -75,7 +98,11 @@ async def serve_http(
     """Serves until SIGINT or SIGTERM; `ready` runs once requests are being answered."""
     app = web_app(server, web)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=DRAIN_SECONDS
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=ceil(web.drain_seconds),
     )
     http = _WebServer(config)
 

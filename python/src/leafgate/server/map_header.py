@@ -23,8 +23,8 @@ CALL_METHOD: Final = "tools/call"
 class MapHeader:
     """An ASGI layer round the MCP endpoint."""
 
-    def __init__(self, app: ASGIApp, path: str, offer: Callable[[], tuple[str | None, Collection[str]]]) -> None:
-        """`offer` gives the default map and the maps that may be asked for."""
+    def __init__(self, app: ASGIApp, path: str, offer: Callable[[Scope], tuple[str | None, Collection[str]]]) -> None:
+        """`offer` gives the default map of the one who asks, and the maps that they may ask for."""
         self._app = app
         self._path = path
         self._offer = offer
@@ -40,20 +40,20 @@ class MapHeader:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.add_vary_header(MAP_HEADER)
-                digest = self._map_of(body.seen, header)
+                digest = self._map_of(scope, body.seen, header)
                 if digest is not None and message["status"] == 200:
                     headers[ANSWER_HEADER] = digest
             await send(message)
 
         await self._app(scope, body.receive, marked)
 
-    def _map_of(self, body: bytes, header: str | None) -> str | None:
+    def _map_of(self, scope: Scope, body: bytes, header: str | None) -> str | None:
         """The map of this request's ids; None where there are none, or the wish is refused."""
         if CALL_METHOD.encode() not in body:
             return None
         try:
             meta = _meta(body) if ACCEPT_META_KEY.encode() in body else None
-            return negotiate(meta, header, *self._offer())[0]
+            return negotiate(meta, header, *self._offer(scope))[0]
         except (GatewayError, ValueError, RecursionError):
             return None
 

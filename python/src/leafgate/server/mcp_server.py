@@ -6,15 +6,13 @@ words are ours.
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 from urllib.parse import quote, unquote
 
-from anyio import to_thread
 from mcp import MCPDeprecationWarning, MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -33,16 +31,24 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
-from leafgate.codec.negotiate import MAP_HEADER, negotiate
+from leafgate.codec.arguments import claimed_arguments
+from leafgate.codec.negotiate import MAP_HEADER, negotiate, offered_map
 from leafgate.gateway.execute import Requester
+from leafgate.gateway.native import NativeOffers
+from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.gateway.runtime import GatewayRuntime, upstream_error
+from leafgate.gateway.snapshot import Snapshot
 from leafgate.model.call import Asking
-from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
+from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.mode import META_TOOLS, ExposureMode
+from leafgate.model.principal import Principal
 from leafgate.ports import NativeUpstream
 from leafgate.server.caller import ClientCaller
+from leafgate.server.capability_gate import CapabilityGate
 from leafgate.server.clients import Clients
+from leafgate.server.known_user import present_principal, principal_of
 from leafgate.server.meta_tools import Offered, meta_tools, stripped_tools
+from leafgate.server.seen_resource import sees_uri
 from leafgate.version import __version__
 
 log = logging.getLogger("leafgate.server")
@@ -79,15 +85,18 @@ class MapOffer:
 
     default: str | None
     digests: Collection[str]
-    prepare: Callable[[str], object]
+    prepare: Callable[[str], Awaitable[object]]
 
 
 @dataclass(frozen=True)
 class Surface:
-    """What a server shows: the mode, the servers by name, whether schemas can be asked for, how names are written."""
+    """What a server shows: the mode, the servers by name, whether schemas can be asked for, how names are written.
+
+    Servers come and go, so their names are asked for each time.
+    """
 
     mode: ExposureMode = ExposureMode.GATEWAY
-    servers: Sequence[str] = ()
+    servers: Callable[[], Sequence[str]] = tuple
     hydrate: bool = True
     url_safe_names: bool = False
 
@@ -100,17 +109,18 @@ class GatewayServer(Server[Any]):
         runtime: GatewayRuntime,
         *,
         surface: Surface,
-        offer: MapOffer,
+        offer: Callable[[], MapOffer],
         status: Callable[[], Mapping[str, Any]],
         primitives: NativeUpstream | None = None,
+        rights_of: Callable[[Principal | None], Rights] = lambda principal: AS_EVERYBODY,
         name: str = "leafgate",
     ) -> None:
         self._runtime = runtime
         self._surface = surface
         self._offer = offer
-        self._prepared: set[str] = set()
         self._status = status
         self._primitives = primitives
+        self._rights_of = rights_of
         self.clients = Clients()
         self._operations: dict[str, Operation] = {
             "tool_browse": runtime.browse,
@@ -132,6 +142,7 @@ class GatewayServer(Server[Any]):
             on_subscriptions_listen=self._listen,
             cache_hints=NEVER_FRESH,
         )
+        self.middleware.append(CapabilityGate(META_TOOLS[surface.mode]))
         self.add_request_handler(STATUS_METHOD, RequestParams, self._tell_status)
         if primitives is not None:
             self._add_native_handlers()
@@ -155,29 +166,39 @@ class GatewayServer(Server[Any]):
 
     async def _list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
         self.clients.meet(ctx)
-        return _page("tools", self._tools(), params)
+        return _page("tools", await self._tools(self._requester(ctx, _owner_only(ctx))), params)
 
-    def _tools(self) -> list[Mapping[str, Any]]:
-        snapshot, surface = self._runtime.snapshot, self._surface
+    async def _tools(self, requester: Requester) -> list[Mapping[str, Any]]:
+        shown, surface = await self._runtime.shown_to(requester), self._surface
         offered = Offered(
-            servers=surface.servers,
+            servers=self._servers_of(shown),
             hydrate=surface.hydrate,
-            resources=len(snapshot.resources.catalog) > 0,
-            prompts=len(snapshot.prompts.catalog) > 0,
+            resources=len(shown.resources.catalog) > 0,
+            prompts=len(shown.prompts.catalog) > 0,
         )
-        own = meta_tools(snapshot, surface.mode, offered)
+        own = meta_tools(shown, surface.mode, offered)
         if surface.mode is ExposureMode.PASSTHROUGH:
-            return [*(tool.definition for tool in self._runtime.native.tools.values()), *own]
+            tools = (await self._runtime.native_to(requester)).tools.values()
+            return [*(tool.definition for tool in tools if tool.item.id in shown.catalog), *own]
         if surface.mode is ExposureMode.TRANSPARENT:
-            return [*stripped_tools(snapshot, self._written), *own]
+            return [*stripped_tools(shown, self._written), *own]
         return own
+
+    def _servers_of(self, shown: Snapshot) -> Sequence[str]:
+        """The servers by name: to somebody who does not see everything, those of what they see."""
+        if shown is self._runtime.snapshot:
+            return self._surface.servers()
+        shelves = (shown.tools, shown.resources, shown.prompts)
+        return [*dict.fromkeys(item.server for shelf in shelves for item in shelf.catalog)]
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         """The schema that a client was shown for this tool. Not told it, the SDK lists all tools at every call."""
         if self._surface.mode is not ExposureMode.PASSTHROUGH or name in META_TOOLS[self._surface.mode]:
             return None
         tool = self._runtime.native.tools.get(name)
-        schema = None if tool is None else tool.definition.get("inputSchema")
+        if tool is None or not self._rights_of(present_principal()).visibility.sees(tool.item):
+            return None
+        schema = tool.definition.get("inputSchema")
         return schema if isinstance(schema, Mapping) else None
 
     def _written(self, tool_id: str) -> str:
@@ -185,40 +206,70 @@ class GatewayServer(Server[Any]):
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         self.clients.meet(ctx)
+        asking = _owner_only(ctx)
         try:
             asking = await self._asking(ctx)
+            args = await self._readable(ctx, params.name, params.arguments or {})
+            operation = await self._operation(params.name, self._requester(ctx, asking))
         except GatewayError as error:
-            return _refusal(error.body)
+            return _complete(await self._runtime.refuse("tools/call", error, asking))
         requester = self._requester(ctx, asking)
-        args = params.arguments or {}
-        is_own = params.name in META_TOOLS[self._surface.mode]
-        if self._surface.mode is ExposureMode.PASSTHROUGH and not is_own:
+        if operation is None:
             return await _natively(self._runtime.call_native(params.name, args, asking, requester))
-        if not is_own:
-            return _refusal(ErrorBody("ARGS_INVALID", self._no_such_tool(params.name)))
         if self._surface.url_safe_names and isinstance(args.get("tool_id"), str):
             args = {**args, "tool_id": unquote(args["tool_id"])}
-        return _complete(await self._operations[params.name](args, asking, requester))
+        return _complete(await operation(args, asking, requester))
 
-    def _no_such_tool(self, name: str) -> str:
-        if self._runtime.snapshot.catalog.get(unquote(name)) is not None:
+    async def _operation(self, name: str, requester: Requester) -> Operation | None:
+        """What a name stands for: one of our own tools, or None for a server's own where those are listed."""
+        if name in META_TOOLS[self._surface.mode]:
+            return self._operations[name]
+        if self._surface.mode is ExposureMode.PASSTHROUGH:
+            return None
+        raise GatewayError("ARGS_INVALID", await self._no_such_tool(name, requester))
+
+    async def _readable(self, ctx: Context, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, with those that came as ids decoded: all of them, or those of the tool to be executed."""
+        args = await self._decoded(ctx, args)
+        inner = args.get("args")
+        if name != "tool_execute" or not isinstance(inner, Mapping):
+            return args
+        return {**args, "args": await self._decoded(ctx, inner)}
+
+    async def _decoded(self, ctx: Context, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        claimed = claimed_arguments(args)
+        if claimed is None:
+            return args
+        offered_map(claimed.map_id, self._offer_to(ctx).digests)
+        return await self._runtime.decode_arguments(claimed)
+
+    async def _no_such_tool(self, name: str, requester: Requester) -> str:
+        if (await self._runtime.seen_by(requester)).catalog.get(unquote(name)) is not None:
             return "listed tools are called through tool_execute"
         return f"there is no tool of this name; there are {', '.join(META_TOOLS[self._surface.mode])}"
 
     # Resources and prompts
 
     async def _list_resources(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        return _page("resources", [*self._runtime.native.resources.values()], params)
+        return _page("resources", [*(await self._native(ctx)).resources.values()], params)
 
     async def _list_templates(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        return _page("resourceTemplates", [*self._runtime.native.templates.values()], params)
+        return _page("resourceTemplates", [*(await self._native(ctx)).templates.values()], params)
 
     async def _list_prompts(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        return _page("prompts", [prompt.definition for prompt in self._runtime.native.prompts.values()], params)
+        return _page("prompts", [prompt.definition for prompt in (await self._native(ctx)).prompts.values()], params)
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> dict[str, Any]:
         requester = self._requester(ctx, _owner_only(ctx))
-        return await _natively(self._runtime.read_native(str(params.uri), requester), uri=str(params.uri))
+        uri = str(params.uri)
+
+        async def read() -> dict[str, Any]:
+            await self._runtime.settled()
+            if await self._server_seen(ctx, uri) is None:
+                raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
+            return await self._runtime.read_native(uri, requester)
+
+        return await _natively(read(), uri=uri)
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> dict[str, Any]:
         requester = self._requester(ctx, _owner_only(ctx))
@@ -228,8 +279,9 @@ class GatewayServer(Server[Any]):
         asked = dict(ctx.params or {})
         ref = asked.get("ref") if isinstance(asked.get("ref"), Mapping) else {}
         assert isinstance(ref, Mapping)
-        server = self._server_of_reference(ref)
-        prompt = self._runtime.native.prompts.get(str(ref.get("name")))
+        native = await self._native(ctx)
+        server = await self._server_of_reference(ctx, native, ref)
+        prompt = native.prompts.get(str(ref.get("name")))
         if prompt is not None and ref.get("type") == "ref/prompt":
             asked["ref"] = {**ref, "name": prompt.upstream_name}
         if server is None:
@@ -237,22 +289,22 @@ class GatewayServer(Server[Any]):
         asked.pop("_meta", None)
         return await _natively(self._runtime.request_native(server, "completion/complete", asked))
 
-    def _server_of_reference(self, ref: Mapping[str, Any]) -> str | None:
+    async def _server_of_reference(self, ctx: Context, native: NativeOffers, ref: Mapping[str, Any]) -> str | None:
         assert self._primitives is not None
         able = self._primitives.servers_with("completions")
         if ref.get("type") == "ref/prompt":
-            prompt = self._runtime.native.prompts.get(str(ref.get("name")))
+            prompt = native.prompts.get(str(ref.get("name")))
             found = None if prompt is None else prompt.server
         else:
             uri = str(ref.get("uri"))
-            templates = self._runtime.snapshot.offers.templates
+            templates = (await self._runtime.seen_by(self._requester(ctx, _owner_only(ctx)))).offers.templates
             listed = [t.server for t in templates if t.definition.get("uriTemplate") == uri]
-            found = listed[0] if listed else self._primitives.server_of_resource(uri)
+            found = listed[0] if listed else await self._server_seen(ctx, uri)
         return found if found in able else None
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
         uri = str(params.uri)
-        server = self._watched_server(uri)
+        server = await self._watched_server(ctx, uri)
         await _natively(_nothing(self._primitives_or_fail().watch(server, uri)))
         self.clients.subscribe(ctx, uri)
         return EmptyResult()
@@ -261,22 +313,35 @@ class GatewayServer(Server[Any]):
         uri = str(params.uri)
         self.clients.unsubscribe(ctx, uri)
         if not self.clients.anybody_watches(uri):
-            await _natively(_nothing(self._primitives_or_fail().unwatch(self._watched_server(uri), uri)))
+            server = await self._watched_server(ctx, uri)
+            await _natively(_nothing(self._primitives_or_fail().unwatch(server, uri)))
         return EmptyResult()
 
     async def _listen(self, ctx: Context, params: Any) -> Any:
         """A stateless client's stream of changes; what it wants to watch is watched at the servers first."""
-        for uri in params.notifications.resource_subscriptions or ():
-            server = None if self._primitives is None else self._primitives.server_of_resource(str(uri))
+        wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        for uri in wanted:
+            server = None if self._primitives is None else await self._server_seen(ctx, uri)
             if server is not None:
-                await _natively(_nothing(self._primitives_or_fail().watch(server, str(uri))))
+                await _natively(_nothing(self._primitives_or_fail().watch(server, uri)))
+            elif not self._rights(ctx).visibility.is_whole:
+                raise _no_such_resource(uri)
         return await self.clients.listen(ctx, params)
 
-    def _watched_server(self, uri: str) -> str:
-        server = self._primitives_or_fail().server_of_resource(uri)
+    async def _watched_server(self, ctx: Context, uri: str) -> str:
+        server = await self._server_seen(ctx, uri)
         if server is None:
-            raise MCPError(RESOURCE_NOT_FOUND, "no server has this resource", {"uri": uri})
+            raise _no_such_resource(uri)
         return server
+
+    async def _server_seen(self, ctx: Context, uri: str) -> str | None:
+        """The server that has a resource, as far as the one who asks may know of it."""
+        server = self._primitives_or_fail().server_of_resource(uri)
+        seen = await self._runtime.seen_by(self._requester(ctx, _owner_only(ctx)))
+        return server if server is not None and sees_uri(self._runtime.snapshot, seen, server, uri) else None
+
+    async def _native(self, ctx: Context) -> NativeOffers:
+        return await self._runtime.native_to(self._requester(ctx, _owner_only(ctx)))
 
     def _primitives_or_fail(self) -> NativeUpstream:
         assert self._primitives is not None
@@ -300,22 +365,65 @@ class GatewayServer(Server[Any]):
         headers = getattr(ctx.request, "headers", None) or {}
         meta = (ctx.params or {}).get("_meta")
         wish = meta if isinstance(meta, Mapping) else None
-        digest, form = negotiate(wish, headers.get(MAP_HEADER), self._offer.default, self._offer.digests)
-        if digest is not None and digest not in self._prepared:
-            await to_thread.run_sync(self._offer.prepare, digest)
-            self._prepared.add(digest)
+        offer = self._offer_to(ctx)
+        digest, form = negotiate(wish, headers.get(MAP_HEADER), offer.default, offer.digests)
+        if digest is not None:
+            await offer.prepare(digest)  # a map that cannot be had is told before the call is made
         return Asking(_owner_only(ctx).owner, digest, form)
 
+    def _offer_to(self, ctx: Context) -> MapOffer:
+        """The maps that the one who asks may ask for."""
+        offer, allowed = self._offer(), self._rights(ctx).maps
+        if allowed is None:
+            return offer
+        default = offer.default if offer.default in allowed else None
+        return replace(offer, default=default, digests=allowed.intersection(offer.digests))
+
     def _requester(self, ctx: Context, asking: Asking) -> Requester:
-        caller = ClientCaller(ctx, asking.owner, self.clients.log_level(ctx))
-        return Requester(owner=asking.owner, ask=caller.approve, client=caller)
+        caller = ClientCaller(ctx, _client_of(ctx), self.clients.log_level(ctx))
+        principal = principal_of(ctx.request)
+        return Requester(
+            owner=asking.owner,
+            principal=None if principal is None else principal.name,
+            ask=caller.approve,
+            client=caller,
+            rights=self._rights(ctx),
+        )
+
+    def _rights(self, ctx: Context) -> Rights:
+        """What the one who asks may have. Who starts a gateway as a child has all of it."""
+        return AS_EVERYBODY if ctx.request is None else self._rights_of(principal_of(ctx.request))
 
 
 def _owner_only(ctx: Context) -> Asking:
-    """Artifacts belong to the MCP session; clients of the stateless protocol have none (spec 3.5)."""
-    headers = getattr(ctx.request, "headers", None) or {}
-    session = headers.get(SESSION_HEADER)
-    return Asking(f"session:{session}" if session else "anonymous" if headers else "local")
+    """Artifacts belong to the principal; without one to the MCP session (spec 3.8)."""
+    principal = principal_of(ctx.request)
+    name = None if principal is None else principal.name
+    return Asking(_client_of(ctx) if name is None else owner_of(name))
+
+
+def owner_of(principal: str) -> str:
+    """The owner of what a principal keeps; no session has such a name."""
+    return f"principal:{principal}"
+
+
+def principal_behind(owner: str) -> str | None:
+    """The principal whom an owner stands for; None for a session."""
+    return owner.removeprefix("principal:") if owner.startswith("principal:") else None
+
+
+def _client_of(ctx: Context) -> str:
+    """The same for all requests of one client, as far as that can be known."""
+    if ctx.request is None:
+        return "local"
+    session = ctx.request.headers.get(SESSION_HEADER) or ctx.request.query_params.get("session_id")
+    principal = principal_of(ctx.request)
+    whose = "" if principal is None or principal.name is None else f" of {principal.name}"
+    return f"session:{session}{whose}" if session else f"anonymous{whose}"
+
+
+def _no_such_resource(uri: str) -> MCPError:
+    return MCPError(RESOURCE_NOT_FOUND, "no server has this resource", {"uri": uri})
 
 
 def _page(key: str, entries: Sequence[Mapping[str, Any]], params: PaginatedRequestParams | None) -> dict[str, Any]:
@@ -352,8 +460,3 @@ def _complete(result: dict[str, Any]) -> dict[str, Any]:
 async def _nothing(work: Awaitable[None]) -> dict[str, Any]:
     await work
     return {}
-
-
-def _refusal(body: ErrorBody) -> dict[str, Any]:
-    text = json.dumps(body.as_json(), separators=(",", ":"))
-    return {COMPLETE_KEY: "complete", "content": [{"type": "text", "text": text}], "isError": True}

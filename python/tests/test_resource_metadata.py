@@ -1,0 +1,53 @@
+"""Where tokens come from, told as RFC 9728 has it."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from leafgate.server.resource_metadata import ResourceMetadata
+
+ISSUER = ("https://issuer.test",)
+
+
+def scope(host: str | None, scheme: str = "http") -> dict[str, object]:
+    return {"type": "http", "scheme": scheme, "headers": [] if host is None else [(b"host", host.encode("latin-1"))]}
+
+
+@pytest.mark.parametrize(
+    ("resource", "url"),
+    [
+        ("https://gw.test/mcp", "https://gw.test/.well-known/oauth-protected-resource/mcp"),
+        ("https://gw.test/", "https://gw.test/.well-known/oauth-protected-resource"),
+        ("https://gw.test:8443/a/mcp", "https://gw.test:8443/.well-known/oauth-protected-resource/a/mcp"),
+    ],
+)
+def test_the_url_of_a_named_resource(resource: str, url: str) -> None:
+    assert ResourceMetadata(ISSUER, resource=resource).url(scope("ignored")) == url
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8808", "localhost", "[::1]:8808", "gw-1.example.org:443"])
+def test_without_a_name_the_requests_host_is_used(host: str) -> None:
+    metadata = ResourceMetadata(ISSUER)
+    assert metadata.document(scope(host, "https"))["resource"] == f"https://{host}/mcp"
+    assert metadata.url(scope(host)) == f"http://{host}/.well-known/oauth-protected-resource/mcp"
+
+
+@pytest.mark.parametrize("host", [None, "", 'x", error="y', "a b", "a/b", "a@b", "localhost:8080.evil.example", "ä"])
+def test_a_host_that_could_say_anything_is_not_repeated(host: str | None) -> None:
+    assert ResourceMetadata(ISSUER).url(scope(host)) is None
+
+
+def test_the_document_is_where_clients_look_for_it() -> None:
+    metadata = ResourceMetadata(ISSUER, ("look",), "https://gw.test/a/mcp")
+    client = TestClient(Starlette(routes=metadata.routes()))
+    for path in ("", "/mcp", "/a/mcp"):
+        answer = client.get(f"/.well-known/oauth-protected-resource{path}")
+        assert answer.json() == {
+            "resource": "https://gw.test/a/mcp",
+            "authorization_servers": ["https://issuer.test"],
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": ["look"],
+        }
+    assert client.get("/.well-known/oauth-protected-resource/else").status_code == 404

@@ -1,0 +1,167 @@
+"""Selection: what must be in is in, what belongs together stays together, and everything left has a reason."""
+
+from __future__ import annotations
+
+import pytest
+from context_sessions import holdings, item
+
+from leafgate.context.holdings import Holdings
+from leafgate.context.phases import RECIPES
+from leafgate.context.score import score_items
+from leafgate.context.select import MOST_MISSES, STANDING_SHARE, Selection, select
+from leafgate.model.context import ContextError, ContextItem, ItemKind, Phase
+from leafgate.tokens.encoder import Encoder
+
+
+def chosen(held: Holdings, budget: int, phase: Phase = Phase.answer, relevance: list[float] | None = None) -> Selection:
+    recipe = RECIPES[phase]
+    return select(held, score_items(held, relevance or [0.0] * len(held), recipe), recipe, budget)
+
+
+def ids(held: Holdings, selection: Selection) -> list[str]:
+    return [held[place].id for place in selection.places]
+
+
+def spent_on_results(held: Holdings, budget: int) -> int:
+    taken = [held[place] for place in chosen(held, budget, Phase.route).places]
+    return sum(len(held.tokens.known(each).ids) for each in taken if each.kind is ItemKind.tool_result)
+
+
+def turns(count: int, words: int = 20) -> list[ContextItem]:
+    return [item(f"u{n}", "user_turn", f"turn {n} " + "word " * words) for n in range(count)]
+
+
+def test_policies_come_first_whatever_they_cost(qwen: Encoder) -> None:
+    held = holdings(qwen, [*turns(3), item("p", "policy", "rule " * 500)])
+    selection = chosen(held, 50)
+    assert ids(held, selection) == ["p"]
+    assert selection.groups[0].needed
+    assert selection.cheaper_by(1, "x") is None
+
+
+def test_a_policy_without_tokenization_is_an_error(toy: Encoder) -> None:
+    with pytest.raises(ContextError, match="'p'"):
+        chosen(holdings(toy, [item("p", "policy", "\ud800")]), 50)
+
+
+def test_a_policy_brings_what_it_needs(qwen: Encoder) -> None:
+    held = holdings(qwen, [item("d", "doc_snippet", "the appendix"), item("p", "policy", "see the appendix", "d")])
+    assert ids(held, chosen(held, 1)) == ["d", "p"]
+
+
+def test_facts_of_the_prefix_are_the_oldest_whatever_the_query(qwen: Encoder) -> None:
+    facts = [item(f"f{n}", "memory_fact", f"fact {n}: " + "word " * 20) for n in range(20)]
+    held = holdings(qwen, [*facts, *turns(5)])
+    first, second = chosen(held, 1000), chosen(held, 1000, relevance=[0.0] * 19 + [1.0] + [0.0] * 5)
+    assert first.standing == second.standing == {0, 1, 2}
+    assert 3 * len(held.tokens.known(held[0]).ids) < STANDING_SHARE * 1000
+    assert second.reasons[19] == "relevant or recent"
+    later = holdings(qwen, [*facts[:2], *turns(5)])
+    assert chosen(later, 1000).standing == {0, 1}
+
+
+def test_the_last_turns_are_taken_before_what_is_relevant(qwen: Encoder) -> None:
+    talk = [
+        each for n in range(6) for each in (item(f"u{n}", "user_turn", f"q{n}"), item(f"a{n}", "agent_msg", f"w{n}"))
+    ]
+    results = [item("c", "tool_call", "f()"), item("r", "tool_result", "word " * 250, "c")]
+    held = holdings(qwen, [*results, *talk])
+    selection = chosen(held, 300, relevance=[1.0, 1.0] + [0.0] * 12)
+    reasons = {held[place].id: reason for place, reason in selection.reasons.items()}
+    assert reasons["u5"] == "last turn"
+    assert [reasons[f"{who}{n}"] for n in range(2, 5) for who in "ua"] == ["recent turn, verbatim"] * 6
+    assert reasons["r"].startswith("does not fit: ")
+
+
+def test_interpreting_starts_with_the_newest_result(qwen: Encoder) -> None:
+    held = holdings(
+        qwen, [item("c", "tool_call", "f()"), item("r", "tool_result", "word " * 60, "c"), *turns(4, words=40)]
+    )
+    assert ids(held, chosen(held, 80, Phase.interpret)) == ["c", "r"]
+    assert "r" not in ids(held, chosen(held, 80, Phase.answer))
+
+
+def test_a_kind_has_its_share_and_then_what_nobody_wants(qwen: Encoder) -> None:
+    results = [
+        each
+        for n in range(12)
+        for each in (item(f"c{n}", "tool_call", f"f({n})"), item(f"r{n}", "tool_result", f"{n} " * 40, f"c{n}"))
+    ]
+    documents = [item(f"d{n}", "doc_snippet", f"{n} words " * 20) for n in range(12)]
+    spent = spent_on_results(holdings(qwen, [*documents, *results]), 1000)
+    spent_alone = spent_on_results(holdings(qwen, results), 1000)
+    assert 0 < spent < spent_alone
+    assert spent_alone > 0.5 * 1000
+
+
+def test_what_needs_a_missing_call_is_left_and_says_so(qwen: Encoder) -> None:
+    held = holdings(qwen, [item("r", "tool_result", "x", "gone"), item("c", "tool_call", "y", "lost")])
+    selection = chosen(held, 500)
+    assert selection.places == []
+    assert selection.reasons == {
+        0: "needs gone, which is not in the session",
+        1: "needs lost, which is not in the session",
+    }
+
+
+def test_what_does_not_fit_is_named_with_its_size(qwen: Encoder) -> None:
+    held = holdings(
+        qwen,
+        [
+            item("u", "user_turn", "word " * 300),
+            item("c", "tool_call", "f()", "u"),
+            item("small", "user_turn", "yes"),
+            item("huge", "doc_snippet", "x" * 1_000_000),
+            item("odd", "doc_snippet", "\ud800"),
+        ],
+    )
+    reasons = chosen(held, 100).reasons
+    assert reasons[0] == "does not fit: more than the 96 tokens left"
+    assert chosen(held, 290).reasons[0] == "does not fit: 304 tokens, 286 left"
+    assert reasons[1].startswith("u, which it needs: does not fit")
+    assert reasons[2] == "last turn"
+    assert reasons[3].startswith("does not fit: ")
+    assert held.tokens.counted(held[3]) is None  # a megabyte is not tokenized to learn that it is no hundred tokens
+    assert reasons[4].startswith("cannot be tokenized")
+
+
+def test_the_same_is_said_once(qwen: Encoder) -> None:
+    held = holdings(qwen, [item("d1", "doc_snippet", "the same"), item("d2", "doc_snippet", "the same")])
+    assert ids(held, chosen(held, 500)) == ["d2"]
+
+
+def test_candidates_beyond_what_fits_are_not_tokenized(qwen: Encoder) -> None:
+    held = holdings(qwen, [item(f"d{n}", "doc_snippet", f"{n} " + "word " * 50) for n in range(1000)])
+    chosen(held, 300)
+    assert sum(held.tokens.counted(held[place]) is not None for place in range(1000)) < 3 * MOST_MISSES
+
+
+def test_groups_leave_in_the_reverse_order(qwen: Encoder) -> None:
+    held = holdings(qwen, [item("p", "policy", "rule"), *turns(3)])
+    selection: Selection | None = chosen(held, 500)
+    seen = []
+    while selection is not None:
+        seen.append(ids(held, selection))
+        selection = selection.cheaper_by(1, "too much")
+    assert seen == [["p", "u0", "u1", "u2"], ["p", "u1", "u2"], ["p", "u2"], ["p"]]
+
+
+def test_as_many_groups_leave_as_the_excess_takes(qwen: Encoder) -> None:
+    held = holdings(qwen, [item("p", "policy", "rule"), *turns(5)])
+    selection = chosen(held, 500)
+    cost = selection.groups[-1].cost
+    smaller = selection.cheaper_by(cost + 1, "too much")
+    assert smaller is not None
+    assert ids(held, smaller) == ["p", "u2", "u3", "u4"]
+    assert {smaller.reasons[place] for place in (1, 2)} == {"too much"}
+    everything = selection.cheaper_by(10_000, "too much")
+    assert everything is not None
+    assert ids(held, everything) == ["p"]
+
+
+def test_a_long_turn_of_many_messages_is_not_tokenized_to_its_end(qwen: Encoder) -> None:
+    held = holdings(
+        qwen, [item("u", "user_turn", "go"), *(item(f"a{n}", "agent_msg", f"{n} " * 30) for n in range(1000))]
+    )
+    chosen(held, 200)
+    assert sum(held.tokens.counted(each) is not None for each in held) < 3 * MOST_MISSES
