@@ -441,7 +441,7 @@ TOP: Final = Section(
             "drain_seconds",
             Number(0, 3600, unit="seconds"),
             "Seconds that running calls get when the gateway stops.",
-            10.0,
+            3.0,
             group=_SERVING,
         ),
         Key(

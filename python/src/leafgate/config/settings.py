@@ -37,7 +37,7 @@ class Config:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     insecure_bind: bool = False
-    drain_seconds: float = 10.0
+    drain_seconds: float = 3.0
     mode: ExposureMode = ExposureMode.GATEWAY
     hydrate: bool = True
     url_safe_names: bool = False
