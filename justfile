@@ -59,6 +59,7 @@ bench: setup
     {{ python }} bench/tokens/run.py
     {{ python }} bench/overhead/run.py
     {{ python }} bench/firewall/run.py
+    {{ python }} bench/context/run.py
     cd python/research/routing && {{ python }} bench_routing.py
 
 # The official conformance suite, against the reference server directly and through the gateway.

@@ -56,6 +56,7 @@ async def post(body: bytes, *, default: str | None = A, path: str = "/mcp", **he
         ({"map_id": FOREIGN}, None, A, None),
         ({"map_id": A, "form": "odd"}, None, A, None),
         ("wrong", None, A, None),
+        ({"form": "ids"}, B, A, B),
     ],
 )
 async def test_the_map_that_the_call_is_answered_in(
@@ -70,6 +71,24 @@ async def test_the_map_that_the_call_is_answered_in(
 async def test_answers_without_ids_name_no_map(body: bytes) -> None:
     answer = await post(body, default=None)
     assert "Codec-Tokenizer-Map" not in answer.headers
+
+
+async def test_words_are_read_as_json_spells_them() -> None:
+    """Some writers escape every slash, and any letter may be."""
+    spelled = (
+        call({"map_id": B})
+        .replace(b"tools/call", b"tools\\/call")
+        .replace(b"ai.codec/accept", b"ai.codec\\/accep\\u0074")
+    )
+    assert (await post(spelled)).headers["Codec-Tokenizer-Map"] == B
+    odd = call({"map_id": B}).replace(b'"x"', b'"\\ud800"')
+    assert (await post(odd)).headers["Codec-Tokenizer-Map"] == B
+
+
+@pytest.mark.parametrize("method", ["resources/read", "prompts/get", "completion/complete"])
+async def test_only_a_call_names_a_map_whatever_else_a_request_says(method: str) -> None:
+    other = call({"map_id": B}, method=method).replace(b'"x"', b'"file:///tools/call"')
+    assert "Codec-Tokenizer-Map" not in (await post(other)).headers
 
 
 async def test_deep_nesting_is_no_crash() -> None:

@@ -17,7 +17,9 @@ def test_the_request_comes_before_the_header_and_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [A, "a" * 64, A.upper().replace("SHA256", "sha256"), f"https://x.example/m;sha256={'a' * 64}"]
+    "header",
+    [A, "a" * 64, A.upper().replace("SHA256", "sha256"), f"https://x.example/m;sha256={'a' * 64}"]
+    + [f"https://x.example/m;v=2/n.json; sha256={'A' * 64}"],
 )
 def test_the_header_has_two_forms(header: str) -> None:
     assert negotiate(None, header, None, {A}) == (A, "both")
@@ -29,6 +31,14 @@ def test_text_means_no_ids() -> None:
 
 def test_a_form_alone_keeps_the_default_map() -> None:
     assert negotiate({ACCEPT_META_KEY: {"form": "ids"}}, None, A, {A}) == (A, "ids")
+
+
+def test_a_form_alone_goes_with_the_map_of_the_header() -> None:
+    assert negotiate({ACCEPT_META_KEY: {"form": "ids"}}, B, A, {A, B}) == (B, "ids")
+    assert negotiate({ACCEPT_META_KEY: {}}, B, None, {A, B}) == (B, "both")
+    assert negotiate({ACCEPT_META_KEY: {"form": "text"}}, B, A, {A, B}) == (None, "text")
+    with pytest.raises(GatewayError):
+        negotiate({ACCEPT_META_KEY: {"form": "ids"}}, "no digest", A, {A})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The snippets of the reference documents, word for word but for their import lines.
 
-Those about sessions as JSON lines (load_mcp_session_jsonl, ContextManager) wait for the room they belong to.
+Those about sessions as JSON lines are in test_context_seed.py.
 """
 
 from __future__ import annotations

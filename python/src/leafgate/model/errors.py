@@ -13,6 +13,7 @@ LeafgateError
 │   ├── MapHashMismatchError   the bytes are not the ones that were named
 │   ├── MapInvalidError        the right bytes, but no usable map
 │   └── MapUnreachableError    not found, too large or too slow
+├── ContextError               model/context: sessions and packs (SessionLineError, BudgetError)
 ├── CapabilityError            the guarded-call library: the session may not call this tool
 ├── IRValidationError          the guarded-call library: a definition, arguments or an answer of the wrong shape
 ├── FrameError, EventError     codec/frames, codec/sse_events: bytes that are no messages
