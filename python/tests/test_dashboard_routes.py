@@ -155,3 +155,33 @@ def test_what_a_label_or_a_description_points_to_is_on_the_page() -> None:
     pointed = re.findall(r'(?:aria-(?:labelledby|describedby|controls)|for|href)="#?([\w-]+)"', page)
     assert pointed
     assert set(pointed) <= set(re.findall(r'\bid="([^"]+)"', page))
+
+
+def luminance(colour: str) -> float:
+    """How light a colour is, as WCAG 2 counts it."""
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+COLOURS = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\)", (FOLDER / "page.css").read_text()))
+TEXTS = [
+    *((text, ground) for text in ("text", "quiet") for ground in ("ground", "surface", "raised")),
+    *((f"{mood}-text", ground) for mood in ("good", "wait", "bad") for ground in (f"{mood}-ground", "surface")),
+    ("accent", "surface"),
+    ("on-accent", "accent"),
+]
+SHAPES = [(shape, "surface") for shape in ("leaf", "shim", "rejected", "edge")]
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("front", "back", "least"), [*((*pair, 4.5) for pair in TEXTS), *((*pair, 3) for pair in SHAPES)]
+)
+def test_colours_can_be_told_apart(theme: int, front: str, back: str, least: float) -> None:
+    assert contrast(COLOURS[front].split(", ")[theme], COLOURS[back].split(", ")[theme]) >= least
