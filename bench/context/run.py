@@ -3,7 +3,7 @@
     .venv/bin/python bench/context/run.py [--quick]
 
 Touches: the clock, a file in a temporary folder, bench/results/context.json. `load and take in` reads and checks the
-file and counts words; `first pack` also makes the index of the session; `next pack` has another query. Seconds are
+file; `first pack` also counts the words of the session and makes its index; `next pack` has another query. Seconds are
 those of the processor: on a shared machine they move least.
 """
 
@@ -123,8 +123,9 @@ def main() -> None:
         )
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({"seconds": sizes, "newly_tokenized": shares}, indent=1))
-    met = sizes[50_000]["first pack"] < GOAL_SECONDS and max(found["worst"] for found in shares.values()) < GOAL_SHARE
-    told = f"a pack of 50,000 events in {GOAL_SECONDS} s, new tokens below {GOAL_SHARE:.0%}"
+    whole = sizes[50_000]["load and take in"] + sizes[50_000]["first pack"]
+    met = whole < GOAL_SECONDS and max(found["worst"] for found in shares.values()) < GOAL_SHARE
+    told = f"50,000 events from the file to a pack in {GOAL_SECONDS} s, new tokens below {GOAL_SHARE:.0%}"
     print(f"\ngoals ({told}): {'met' if met else 'MISSED'}")
 
 

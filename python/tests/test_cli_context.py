@@ -102,3 +102,15 @@ def test_mistakes_are_told(args: tuple[str, ...], said: str) -> None:
     refused = run("build", *args, fails=True)
     assert said in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["build", "replay"])
+def test_an_id_that_is_used_twice_is_told_with_its_line(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "session.jsonl"
+    event = '{"id": "u", "type": "user_turn", "text": "hello"}\n'
+    file.write_text(f"{event}\n{event}")
+    said = f"leafgate: {file}, line 3: there is already an item with the id 'u'"
+    assert run(command, str(file), fails=True).stderr == f"{said}\n"
+    skipped = run(command, str(file), "--skip-bad-lines")
+    assert said in skipped.stderr
+    assert "hello" in skipped.stdout or "u" in skipped.stdout.split()

@@ -22,6 +22,21 @@ CL100K_POSSESSIVE = (
     r"'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 )
 
+# As the makers of cl100k_base publish it today.
+CL100K_PUBLISHED = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+    r"|\s+(?!\S)|\s"
+)
+# One or two of every class that any pattern tells apart, so that short texts meet every rule at every border.
+CLASSES = (
+    "'", "’", "'s", "'S", "'ll", "'D", "1", "12", "123", "1234", "²", "Ⅷ", "٣",
+    " ", "  ", "\t", "\n", "\r", "\r\n", "\u00a0", "\u3000", "\x0b", "\x1c", "\x85", "\u2028",
+    "a", "s", "l", "A", "aB", "ABc", "é", "É", "ǅ", "ʰ", "ª", "ſ", "\u212a", "中", "の", "한", "я", "α",
+    "\u0301", "\u0e33", "\u05b0", "\u200b", "\u200d", "\x00", "😀", "©", "。", "「", "…", "“", "—",
+    "/", "_", "-", "^", "`", "{", "[", ".",
+)  # fmt: skip
+bordered = st.lists(st.sampled_from(CLASSES), min_size=2, max_size=9).map("".join)
+
 
 def toy_with(pattern: str) -> bytes:
     document = json.loads(MAPS.find("toy").path.read_bytes())
@@ -30,7 +45,7 @@ def toy_with(pattern: str) -> bytes:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(deadline=None, max_examples=100)  # the first example loads a map
-@given(text=texts)
+@given(text=texts | bordered)
 def test_every_cut_leaves_the_tokens_as_they_are(name: str, text: str) -> None:
     if "▁" in text and name == "toy-metaspace":
         return
@@ -43,9 +58,9 @@ def test_every_cut_leaves_the_tokens_as_they_are(name: str, text: str) -> None:
         assert encoder.encode(text[:cut]) + encoder.encode(text[cut + cutter.skip :]) == whole
 
 
-@pytest.mark.parametrize("pattern", [GPT2, CL100K_POSSESSIVE])
+@pytest.mark.parametrize("pattern", [GPT2, CL100K_POSSESSIVE, CL100K_PUBLISHED])
 @settings(deadline=None, max_examples=100)  # the first example loads a map
-@given(text=texts)
+@given(text=texts | bordered)
 def test_other_published_patterns_are_cut_as_well(pattern: str, text: str) -> None:
     encoder = make_encoder(read_map(toy_with(pattern), where="test"))
     cutter = make_cutter(encoder.map)
@@ -66,6 +81,21 @@ def test_other_published_patterns_are_cut_as_well(pattern: str, text: str) -> No
 )
 def test_a_pattern_that_nobody_has_thought_about_is_not_cut(pattern: str) -> None:
     assert make_cutter(read_map(toy_with(pattern), where="test")) == NO_CUTS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_pair_of_classes_is_cut_soundly_between_every_neighbours(name: str) -> None:
+    """No chance here: each pair of classes, with a word, a blank and a line on either side."""
+    encoder = MAPS.load(name)
+    cutter = make_cutter(encoder.map)
+    assert cutter.before is not None
+    for one in CLASSES:
+        for other in CLASSES:
+            text = f"x {one}{other}\n{one} {other}it'{one}9{other}"
+            whole = encoder.encode(text)
+            for found in cutter.before.finditer(text):
+                sides = encoder.encode(text[: found.end()]), encoder.encode(text[found.end() + cutter.skip :])
+                assert [*sides[0], *sides[1]] == whole, (text, found.end())
 
 
 def test_alternatives_are_split_at_the_top_level_only() -> None:

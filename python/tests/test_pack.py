@@ -116,6 +116,32 @@ def test_the_stable_prefix_does_not_depend_on_query_phase_and_later_events(qwen:
     assert grown.prompt.startswith(prefixes.pop())
 
 
+@settings(deadline=None, max_examples=60)  # the first example loads a map
+@given(seed=st.integers(0, 10**9), cut=st.integers(1, 60), budget=st.sampled_from((150, 400, 2000)))
+def test_later_events_leave_the_stable_prefix_as_it_is(seed: int, cut: int, budget: int) -> None:
+    encoder, chance = MAPS.load("openai/cl100k_base"), random.Random(seed)
+    session = random_session(chance, 12, longest=30)
+    early = pack_of(encoder, session[:cut], budget, phase=chance.choice(list(Phase)))
+    late = pack_of(encoder, session, budget, phase=chance.choice(list(Phase)))
+    assert late.prompt.startswith(early.prompt[: early.cache_breakpoint])
+
+
+@pytest.mark.parametrize("name", ["toy", "openai/cl100k_base", "openai/o200k_base", "qwen/qwen2"])
+def test_a_prompt_that_just_fits_is_taken(name: str) -> None:
+    """Of byte-level maps. Under metaspace every part alone has a blank of its own, so that sums are a little high."""
+    encoder = MAPS.load(name)
+    session = [item("u", "user_turn", "which cat sat"), item("a", "agent_msg", "this one did, on the mat", "u")]
+    whole = pack_of(encoder, session, 10_000)
+    exact = pack_of(encoder, session, whole.tokens)
+    assert exact.prompt == whole.prompt
+    assert len(pack_of(encoder, session, whole.tokens - 1).taken) == 1
+
+
+def test_a_result_before_its_call_says_whose_it_is(qwen: Encoder) -> None:
+    pack = pack_of(qwen, [item("r", "tool_result", "1", "c"), item("c", "tool_call", "one()")], 500)
+    assert pack.prompt == "[tool result of c]\n1\n\n[tool call c]\none()"
+
+
 def test_the_order_of_the_prompt(qwen: Encoder) -> None:
     session = [
         item("u1", "user_turn", "ask"),

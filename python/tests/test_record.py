@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,3 +208,63 @@ def test_a_message_that_cannot_be_written_is_told_and_the_next_is_written() -> N
         "a message could not be written: RecursionError",
         None,
     ]
+
+
+def test_a_run_that_was_cut_off_does_not_spoil_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text('{"time":"x","message":{"me')
+    with recording(path, as_it_is) as recorder:
+        recorder._hand_over(1, "in", {"method": "ping"})
+    cut_off, whole = path.read_bytes().splitlines()
+    assert cut_off == b'{"time":"x","message":{"me'
+    assert json.loads(whole)["message"] == {"method": "ping"}
+
+
+def test_runs_in_one_file_have_exchanges_of_their_own(tmp_path: Path) -> None:
+    first, second = (next(Recorder(io.BytesIO(), as_it_is)._exchanges) for _ in range(2))
+    assert first < second < 2**53
+
+
+FULL = """
+import logging, resource, sys
+from pathlib import Path
+from leafgate.server.record import recording
+logging.basicConfig(format="%(message)s")
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+with recording(Path(sys.argv[1]), lambda message: message) as recorder:
+    for number in range(500):
+        recorder._hand_over(number, "in", {"method": "ping", "params": {"padding": "x" * 100}})
+print("ended well")
+"""
+
+
+def test_a_file_that_may_not_grow_ends_the_recording_and_not_the_gateway(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "ended well\n"
+    assert done.stderr == "the recording ends here: File too large\n"
+    *whole, _ = path.read_bytes().split(b"\n")
+    assert path.stat().st_size == 20_000
+    assert all(json.loads(line)["message"]["method"] == "ping" for line in whole)
+
+
+class TakesLittle(io.BytesIO):
+    def write(self, data: Any) -> int:
+        return super().write(data[:7])
+
+
+def test_a_disk_that_takes_a_part_gets_the_rest() -> None:
+    file = TakesLittle()
+    recorder = Recorder(file, as_it_is)
+    recorder._hand_over(1, "in", {"method": "ping"})
+    recorder.close()
+    assert json.loads(file.getvalue())["message"] == {"method": "ping"}
+
+
+def test_a_file_that_was_closed_in_between_ends_the_recording(caplog: pytest.LogCaptureFixture) -> None:
+    file = io.BytesIO()
+    recorder = Recorder(file, as_it_is)
+    file.close()
+    recorder._hand_over(1, "in", {"method": "ping"})
+    recorder.close()
+    assert [record.getMessage() for record in caplog.records] == ["the recording ends here: the disk did not keep up"]

@@ -121,3 +121,30 @@ def test_requests_without_answers_are_forgotten_in_time() -> None:
         recording.read(number, asked(number, name="a"))
     assert recording.read(1, answered(0, content=[TEXT])) == ()
     assert len(recording.read(1, answered(MOST_OPEN + 9, content=[TEXT]))) == 1
+
+
+def test_bare_messages_of_other_recorders_are_read() -> None:
+    called = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "find", "arguments": {"q": 1}}}
+    asked_back = {"jsonrpc": "2.0", "id": 3, "method": "ping"}
+    done = {"jsonrpc": "2.0", "id": 3, "result": {"content": [TEXT]}}
+    assert all(map(is_recorded, (called, asked_back, done)))
+    assert [(item.id, item.text, item.parent_id) for item in read(called, asked_back, done, done)] == [
+        ("call-1", 'find({"q":1})', None),
+        ("result-3", "done", "call-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "bare",
+    [
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": ["tools/call"]},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": None, "error": None},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "direction": "out"},
+        {"jsonrpc": "2.0", "message": []},
+    ],
+)
+def test_bare_messages_that_are_no_events(bare: dict[str, Any]) -> None:
+    assert is_recorded(bare)
+    assert read(bare) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from context_sessions import holdings, item
 
+from leafgate.context.repeats import Repeats
 from leafgate.model.context import ContextItem
 from leafgate.tokens.encoder import Encoder
 
@@ -53,3 +54,18 @@ def test_calls_that_share_results_do_not_point_at_each_other(toy: Encoder) -> No
 
 def test_results_without_a_call_are_the_same_by_their_text(toy: Encoder) -> None:
     assert kept(toy, item("a", "tool_result", "x"), item("b", "tool_result", "x")) == [1, None]
+
+
+def test_results_that_come_before_their_calls_are_not_taken_for_each_other(toy: Encoder) -> None:
+    results = [item("r1", "tool_result", "done", "c1"), item("r2", "tool_result", "done", "c2")]
+    calls = [item("c1", "tool_call", "delete('a')"), item("c2", "tool_call", "delete('b')")]
+    assert kept(toy, *results, *calls) == [None, None, None, None]
+
+
+def test_what_is_said_very_often_is_found_in_a_few_steps() -> None:
+    """Of n steps for each of n questions, this would never end."""
+    repeats, many = Repeats(), 200_000
+    for place in range(many):
+        repeats.hear(place, item("d", "doc_snippet", "the same"), None, None)
+    assert {repeats.kept_for(place) for place in range(many - 1)} == {many - 1}
+    assert repeats.kept_for(many - 1) is None

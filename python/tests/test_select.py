@@ -104,7 +104,7 @@ def test_what_needs_a_missing_call_is_left_and_says_so(qwen: Encoder) -> None:
     }
 
 
-def test_what_does_not_fit_is_named_with_its_size(qwen: Encoder) -> None:
+def test_what_does_not_fit_is_named(qwen: Encoder) -> None:
     held = holdings(
         qwen,
         [
@@ -117,7 +117,9 @@ def test_what_does_not_fit_is_named_with_its_size(qwen: Encoder) -> None:
     )
     reasons = chosen(held, 100).reasons
     assert reasons[0] == "does not fit: more than the 96 tokens left"
-    assert chosen(held, 290).reasons[0] == "does not fit: 304 tokens, 286 left"
+    held.tokens.known(held[0])
+    assert chosen(held, 100).reasons == reasons  # whatever an earlier pack has counted
+    assert chosen(held, 290).reasons[0] == "does not fit: more than the 286 tokens left"
     assert reasons[1].startswith("u, which it needs: does not fit")
     assert reasons[2] == "last turn"
     assert reasons[3].startswith("does not fit: ")

@@ -71,7 +71,7 @@ def without(*names: str) -> dict[str, Any]:
     ("line", "reason"),
     [
         (b"{", "not JSON"),
-        (b"nonsense", "not JSON"),
+        (b"nonsense", "not JSON: Expecting value, at column 1"),
         (b'{"id": NaN}', "NaN is no JSON"),
         (b'{"id": "a"} {"id": "b"}', "not JSON"),
         (b'{"id": ' + b"9" * 5000 + b"}", "not JSON"),
@@ -107,6 +107,30 @@ def test_what_is_no_event_says_why(line: bytes | dict[str, Any], reason: str) ->
     assert isinstance(found[1][1], BadEvent)
     assert reason in str(found[1][1])
     assert isinstance(found[2][1], ContextItem)
+
+
+def nested(depth: int) -> bytes:
+    return b'{"id": "a", "type": "user_turn", "content": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+def test_what_the_quick_parser_refuses_is_read_all_the_same() -> None:
+    recorded = {"direction": "in", "exchange": 1,
+                "message": {"id": 1, "method": "tools/call", "params": {"name": "\ud800"}}}  # fmt: skip
+    assert only(recorded).text == "\ufffd({})"
+    assert only(nested(300)).text == "[list]"
+    ((_, deep),) = read(nested(200_000))
+    assert str(deep) == "nested too deeply"
+    ((_, number),) = read(b'{"n": ' + b"1" * 5000 + b"}")
+    assert str(number).startswith("not JSON: ")
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+))  # fmt: skip
+def test_both_parsers_read_the_same(metadata: Any) -> None:
+    line = json.dumps({**GOOD, "metadata": {"x": metadata}}).encode()
+    assert only(line).metadata == json.loads(line)["metadata"]
 
 
 def test_a_line_may_not_be_endless() -> None:

@@ -52,6 +52,35 @@ def test_bad_lines_can_be_skipped_and_are_collected(tmp_path: Path) -> None:
     assert items.bad_lines[1] == BadLine(str(path), 3, "not UTF-8 at byte 0")
 
 
+def test_files_of_other_systems(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join((GOOD % 1, "", GOOD % 2, "")).encode())
+    assert [item.id for item in load_mcp_session_jsonl(path)] == ["u1", "u2"]
+    path.write_bytes(b"\n\xef\xbb\xbf" + (GOOD % 1).encode())
+    with pytest.raises(SessionLineError, match="line 2: not JSON"):
+        list(load_mcp_session_jsonl(path))
+
+
+def test_a_file_that_was_cut_off_says_where(tmp_path: Path) -> None:
+    items = load_mcp_session_jsonl(file_of(tmp_path, GOOD % 1, (GOOD % 2)[:20]), on_error="skip")
+    assert [item.id for item in items] == ["u1"]
+    assert [bad.line for bad in items.bad_lines] == [2]
+
+
+def test_what_is_appended_while_reading_is_read(tmp_path: Path) -> None:
+    path = file_of(tmp_path, GOOD % 1, "")
+    reading = iter(load_mcp_session_jsonl(path))
+    assert next(reading).id == "u1"
+    with path.open("a") as file:
+        file.write(GOOD % 2 + "\n")
+    assert [item.id for item in reading] == ["u2"]
+
+
+def test_the_line_of_an_item_is_known_while_it_is_at_hand(tmp_path: Path) -> None:
+    items = load_mcp_session_jsonl(file_of(tmp_path, "", GOOD % 1, "nonsense", "", GOOD % 2), on_error="skip")
+    assert [(items.line, item.id) for item in items] == [(2, "u1"), (5, "u2")]
+
+
 def test_an_endless_line_is_one_bad_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_lines, "LONGEST_LINE", 100)
     monkeypatch.setattr("leafgate.embed.session_file.LONGEST_LINE", 100)

@@ -12,7 +12,7 @@ import click
 
 from leafgate.embed.context import ContextManager
 from leafgate.embed.session_file import SessionItems, load_mcp_session_jsonl
-from leafgate.model.context import ContextItem, ContextPack, ItemKind, Phase
+from leafgate.model.context import ContextError, ContextItem, ContextPack, ItemKind, Phase, SessionLineError
 
 MOST_NAMED: Final = 20
 LONG_RESULT: Final = 2_000  # characters from which on a result goes through the firewall
@@ -29,7 +29,8 @@ def _session_options(command: Command) -> Command:
                      show_default=True, help="What the model is asked to do next."),
         click.option("--query", default="", help="What the prompt is about."),
         click.option("--budget", type=click.IntRange(min=1), help="Tokens of the prompt. [default: the phase's own]"),
-        click.option("--map", "map_name", metavar="MAP", help="The tokenizer map to count in, and to give ids of."),
+        click.option("--map", "map_name", metavar="MAP",
+                     help="The tokenizer map to count in, and to give ids of. [default: cl100k_base, without ids]"),
         click.option("--skip-bad-lines", is_flag=True, help="Tell of lines that are no events, and go on."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )  # fmt: skip
@@ -65,8 +66,8 @@ def build(
     """Print the prompt for what comes next; what was left out is told on standard error."""
     items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
     manager = ContextManager(map=map_name)
-    for item in items:
-        ingest(manager, item)
+    for _ in _taken_in(manager, items, skip_bad_lines):
+        pass
     pack = manager.build_sync(Phase(phase), query, budget)
     _tell_bad_lines(items)
     if as_json:
@@ -103,19 +104,19 @@ def replay(
     if not as_json:
         click.echo(COLUMNS)
     manager = ContextManager(map=map_name)
-    for step in _steps(manager, items, every, partial(manager.build_sync, Phase(phase), budget=budget), query):
+    ask = partial(manager.build_sync, Phase(phase), budget=budget)
+    for step in _steps(manager, _taken_in(manager, items, skip_bad_lines), ask, query, every):
         click.echo(json.dumps(step) if as_json else _step_line(step))
     _tell_bad_lines(items)
 
 
 def _steps(
-    manager: ContextManager, items: SessionItems, every: int, build: Callable[[str], ContextPack], query: str
+    manager: ContextManager, items: Iterator[ContextItem], ask: Callable[[str], ContextPack], query: str, every: int
 ) -> Iterator[dict[str, Any]]:
     """What each prompt of a session would have cost, and what the whole transcript so far costs."""
     raw, asked, prompts = 0, "", 0
     for number, item in enumerate(items, 1):
         raw += manager.count(item.text)
-        ingest(manager, item)
         if item.kind is ItemKind.user_turn:
             asked = item.text
         elif item.kind is not ItemKind.tool_result:
@@ -123,7 +124,7 @@ def _steps(
         prompts += 1
         if prompts % every:
             continue
-        pack = build(query or asked)
+        pack = ask(query or asked)
         yield {
             "events": number,
             "raw_tokens": raw,
@@ -133,6 +134,20 @@ def _steps(
             "new_tokens": pack.tokenized.new,
             "after": item.id,
         }
+
+
+def _taken_in(manager: ContextManager, items: SessionItems, skip: bool) -> Iterator[ContextItem]:
+    """The events that the manager has taken in, each as soon as it has: it refuses an id that another event has."""
+    for item in items:
+        try:
+            ingest(manager, item)
+        except ContextError as error:
+            refused = SessionLineError(str(items.path), items.line, str(error))
+            if not skip:
+                raise refused from None
+            click.echo(f"leafgate: {refused}", err=True)
+        else:
+            yield item
 
 
 def ingest(manager: ContextManager, item: ContextItem) -> None:

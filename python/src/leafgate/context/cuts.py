@@ -30,7 +30,7 @@ _LOWER: Final = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _MARK: Final = r"[^\r\n\p{L}\p{N}]?"
 KNOWN_ALTERNATIVES: Final = frozenset(
     (
-        *("'s", "'t", "'re", "'ve", "'m", "'ll", "'d", _SHORT_FORMS, "'(?:[sdmt]|ll|ve|re)"),
+        *("'s", "'t", "'re", "'ve", "'m", "'ll", "'d", _SHORT_FORMS, "'(?:[sdmt]|ll|ve|re)", "'(?i:[sdmt]|ll|ve|re)"),
         *(r" ?\p{L}+", r" ?\p{N}+", r" ?[^\s\p{L}\p{N}]+", r" ?\p{L}++", r" ?\p{N}++", r" ?[^\s\p{L}\p{N}]++"),
         *(rf"{_MARK}\p{{L}}+", rf"{_MARK}+\p{{L}}+", rf"{_MARK}+\p{{L}}++"),
         *(rf"{_MARK}{_UPPER}*{_LOWER}+{_SHORT_FORMS}?", rf"{_MARK}{_UPPER}+{_LOWER}*{_SHORT_FORMS}?"),

@@ -63,10 +63,10 @@ class ItemTokens:
 
     def surely_exceeds(self, item: ContextItem, room: int) -> bool:
         """Whether a text has more tokens than this, as far as its beginning tells: a long one is not tokenized."""
-        if item.id in self._known or item.leaves or len(item.text) <= room * _CHARS_PER_TOKEN:
-            return False
         if len(item.text) > room * self._longest or self._at_least.get(item.id, 0) > room:
             return True
+        if item.id in self._known or item.leaves or len(item.text) <= room * _CHARS_PER_TOKEN:
+            return False
         start = item.text[: room * _CHARS_PER_TOKEN]
         cut = self._cutter.last(start)
         try:

@@ -123,8 +123,11 @@ def _called_from_afar(items: Sequence[ContextItem]) -> set[str | None]:
     calls = {item.id for item in items if item.kind is ItemKind.tool_call}
     return {
         item.parent_id
-        for before, item in pairwise(items)
-        if item.kind is ItemKind.tool_result and item.parent_id in calls and item.parent_id != before.id
+        for before, item in pairwise((None, *items))
+        if item is not None
+        and item.kind is ItemKind.tool_result
+        and item.parent_id in calls
+        and (before is None or item.parent_id != before.id)
     }
 
 

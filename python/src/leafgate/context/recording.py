@@ -2,6 +2,7 @@
 
 A recording has JSON-RPC messages, and no turns: nobody tells a gateway what a person said. Calls and their results,
 resources that were read, prompts that were got, and the gateway's instructions become items; the rest is protocol.
+Lines that are bare JSON-RPC messages, as other recorders write them, are read as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from leafgate.model.context import ContextItem, ItemKind
 
 MOST_OPEN: Final = 10_000  # requests without an answer; beyond, the oldest is forgotten
 
+TOLD: Final = frozenset(("tools/call", "resources/read", "prompts/get", "initialize", "server/discover"))
+
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -29,7 +32,8 @@ class _Asked:
 
 def is_recorded(event: Mapping[str, Any]) -> bool:
     """Whether a line is a recorded message, or a note that the recorder left, rather than an event."""
-    return isinstance(event.get("message"), Mapping) or ("recorder" in event and "type" not in event)
+    bare = event.get("jsonrpc") == "2.0" or "recorder" in event
+    return isinstance(event.get("message"), Mapping) or (bare and "type" not in event)
 
 
 class Recording:
@@ -41,13 +45,18 @@ class Recording:
 
     def read(self, line: int, event: Mapping[str, Any]) -> Sequence[ContextItem]:
         """The items that this message makes. Ids are made of line numbers, and so are unique."""
-        message = event.get("message")
+        message = event.get("message", event)
         if not isinstance(message, Mapping) or "id" not in message:
             return ()
         key = json.dumps([event.get("exchange"), message["id"]], default=str)
-        if isinstance(message.get("method"), str) and event.get("direction") == "in":
-            return self._request(line, key, message)
-        asked = self._open.pop(key, None) if event.get("direction") == "out" and "method" not in message else None
+        asks = "method" in message
+        # A bare message has no direction; what it holds says which one it must have had.
+        if event.get("direction", "in" if asks else "out") != ("in" if asks else "out"):
+            return ()
+        if asks:
+            method = message["method"]
+            return self._request(line, key, message) if isinstance(method, str) and method in TOLD else ()
+        asked = self._open.pop(key, None)
         return () if asked is None else self._answer(line, asked, message)
 
     def _request(self, line: int, key: str, message: Mapping[str, Any]) -> Sequence[ContextItem]:

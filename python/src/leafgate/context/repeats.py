@@ -17,11 +17,12 @@ KEEP_FIRST: Final = frozenset((ItemKind.memory_fact,))
 
 @dataclass(frozen=True)
 class _Said:
-    """Results are the same only if their calls are."""
+    """Results are the same only if their calls are; calls that have not come yet are the same only by their ids."""
 
     kind: ItemKind
     text: str
     call: str | None
+    awaited: str | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Repeats:
         """Takes note of an item; of a result, also of its call, where that is known."""
         if item.kind not in KEEP_LAST and item.kind not in KEEP_FIRST:
             return
-        said, here = _Said(item.kind, item.text, call_text), _Where(place, call)
+        awaited = item.parent_id if item.kind is ItemKind.tool_result and call is None else None
+        said, here = _Said(item.kind, item.text, call_text, awaited), _Where(place, call)
         there = self._said.setdefault(said, here)
         if there is here:
             return
@@ -56,6 +58,11 @@ class Repeats:
     def kept_for(self, place: int) -> int | None:
         """Where the same is said and kept; None for what is kept itself."""
         kept = self._kept.get(place)
-        while kept is not None and kept in self._kept:
+        if kept is None:
+            return None
+        passed = [place]
+        while kept in self._kept:
+            passed.append(kept)
             kept = self._kept[kept]
+        self._kept |= dict.fromkeys(passed, kept)  # or every question about a text said n times would take n steps
         return kept

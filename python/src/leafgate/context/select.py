@@ -78,7 +78,8 @@ class _Choosing:
         self._holdings = holdings
         self._tokens = holdings.tokens
         self._budget = budget
-        self._room = budget
+        # Each item is counted with what separates it from the next, and the last has no next.
+        self._room = budget + len(self._tokens.glue(BETWEEN))
         self._groups: list[Group] = []
         self._taken: set[int] = set()
         self._reasons: dict[int, str] = {}
@@ -128,7 +129,7 @@ class _Choosing:
         said = [*users[-turns:], *(p for p in self._holdings.of_kind(ItemKind.agent_msg) if p > since)]
         self._try(users[-1], "last turn", self._room)
         room, misses = min(int(self._budget * TURNS_SHARE), self._room), 0
-        for place in sorted(said, reverse=True):
+        for place in sorted(set(said) - {users[-1]}, reverse=True):
             before = self._room
             misses = 0 if self._try(place, "recent turn, verbatim", room) else misses + 1
             room -= before - self._room
@@ -200,8 +201,9 @@ class _Choosing:
     def _why_not(self, place: int, each: int, room: int) -> str:
         item = self._holdings[each]
         who = "" if each == place else f"{item.id}, which it needs: "
-        if self._tokens.counted(item) is not None:
-            return f"{who}does not fit: {self._cost(each)} tokens, {room} left"
-        if room <= 0 or self._tokens.surely_exceeds(item, room):
-            return f"{who}does not fit: more than the {max(room, 0)} tokens left"
-        return f"{who}cannot be tokenized: {self._tokens.known(item).failure}"
+        if room > 0 and not self._tokens.surely_exceeds(item, room):
+            failure = self._tokens.known(item).failure
+            if failure:
+                return f"{who}cannot be tokenized: {failure}"
+        # How many more is not told: earlier packs may have found out or not, and the same question has one answer.
+        return f"{who}does not fit: more than the {max(room, 0)} tokens left"

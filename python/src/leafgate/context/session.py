@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import pydantic_core
+
 from leafgate.context.content import ReadText, read_content
 from leafgate.context.holdings import id_problem
 from leafgate.context.recording import Recording, is_recorded
@@ -50,16 +52,26 @@ def _parse(raw: bytes) -> dict[str, Any]:
     if len(raw) > LONGEST_LINE:
         raise BadEvent(f"longer than {LONGEST_LINE} bytes")
     try:
-        event = _DECODER.decode(raw.decode())
+        event = pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        event = _parse_slowly(raw)
+    if not isinstance(event, dict):
+        raise BadEvent("not a JSON object")
+    return event
+
+
+def _parse_slowly(raw: bytes) -> Any:
+    """What the quick parser refuses: it knows no lone surrogates, less depth, and few words for what is wrong."""
+    try:
+        return _DECODER.decode(raw.decode())
     except UnicodeDecodeError as error:
         raise BadEvent(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise BadEvent("nested too deeply") from None
+    except json.JSONDecodeError as error:  # which would call every line the first
+        raise BadEvent(f"not JSON: {error.msg}, at column {error.colno}") from None
     except ValueError as error:
         raise BadEvent(f"not JSON: {error}") from None
-    if not isinstance(event, dict):
-        raise BadEvent("not a JSON object")
-    return event
 
 
 def _item(event: Mapping[str, Any]) -> ContextItem:
@@ -88,13 +100,14 @@ def _kind(event: Mapping[str, Any]) -> ItemKind:
 
 
 def _text(event: Mapping[str, Any]) -> ReadText:
-    if event.get("text") is not None and event.get("content") is not None:
+    text, content = event.get("text"), event.get("content")
+    if text is not None and content is not None:
         raise BadEvent("both `text` and `content`; one of them says it all")
-    given = event.get("text") if event.get("text") is not None else event.get("content")
-    if given is None:
+    if text is None and content is None:
         raise BadEvent("neither `text` nor `content`")
-    if event.get("text") is not None and not isinstance(given, str):
+    if text is not None and not isinstance(text, str):
         raise BadEvent("`text` is no string")
+    given = content if text is None else text
     if isinstance(given, str):
         leaf = event.get("_meta")
         read = ReadText(given) if leaf is None else read_content([{"type": "text", "text": given, "_meta": leaf}])

@@ -5,6 +5,7 @@ Nothing is held but the line at hand, so that a file may be larger than memory.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,24 +21,26 @@ class SessionItems(Sequence[ContextItem]):
     """The items of a file, read anew each time they are gone through. `len` and an index go through the file, too."""
 
     def __init__(self, path: Path, on_error: OnError) -> None:
-        self._path = path
+        self.path = path
         self._on_error = on_error
         self.bad_lines: tuple[BadLine, ...] = ()
+        self.line = 0  # of the item that was given last
 
     def __iter__(self) -> Iterator[ContextItem]:
         """The items in order. `bad_lines` has those that were skipped, once the end is reached."""
         bad: list[BadLine] = []
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 for number, found in read_session(_lines(file)):
                     if isinstance(found, ContextItem):
+                        self.line = number
                         yield found
                     elif self._on_error == "skip":
-                        bad.append(BadLine(str(self._path), number, str(found)))
+                        bad.append(BadLine(str(self.path), number, str(found)))
                     else:
-                        raise SessionLineError(str(self._path), number, str(found))
+                        raise SessionLineError(str(self.path), number, str(found))
         except OSError as error:
-            raise ContextError(f"{self._path} cannot be read: {error.strerror}") from None
+            raise ContextError(f"{self.path} cannot be read: {error.strerror}") from None
         self.bad_lines = tuple(bad)
 
     def __len__(self) -> int:
@@ -75,4 +78,4 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         part = line
         while len(part) > LONGEST_LINE and not part.endswith(b"\n"):
             part = file.readline(LONGEST_LINE + 1)
-        yield number, line.rstrip(b"\r\n")
+        yield number, (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")

@@ -1,7 +1,7 @@
 """Ranks a session's texts for a query with the parts that rank tools. In: texts, a query. Out: relevance, 0 to 1.
 
-Touches the bundled model, once. Words are counted as texts come in; a session of fifty thousand events is then ranked
-in a fraction of a second. Meaning is compared only where words or age make a text a candidate.
+Touches the bundled model, once. Nothing is done before the first query; a session of fifty thousand events is then
+ranked in a fraction of a second. Meaning is compared only where words or age make a text a candidate.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leafgate.browse.fuse import fuse, lexical_share
-from leafgate.browse.item_text import FIELDS
-from leafgate.browse.lexical import Entries, LexicalIndex, WordNumbers, build_lexical
+from leafgate.browse.lexical import LexicalIndex, build_lexical
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.model_file import bundled_embedder
 from leafgate.browse.query import parse_query
 from leafgate.browse.reading import english, read_query
 from leafgate.browse.spelling import SpellingIndex, build_spelling
-from leafgate.browse.words import prose_words
+from leafgate.embed.session_words import SessionWords
 
 Floats = NDArray[np.float32]
 
@@ -36,20 +35,18 @@ class SessionRanker:
         self._embedder: Embedder | None = bundled
         self._is_word = english(bundled.pieces.__contains__ if bundled else lambda _: False)
         self._texts: list[str] = []
-        self._numbers = WordNumbers()
-        self._words: list[NDArray[np.int32]] = []
+        self._words = SessionWords()
         self._vectors: dict[int, Floats] = {}
         self._index: tuple[LexicalIndex, SpellingIndex] | None = None
 
     def put(self, place: int, text: str) -> None:
         """Takes in the text of a place: the next one, or one that is there already."""
         start = text[:MOST_CHARS]
-        words = np.array([*map(self._numbers.__getitem__, prose_words(start))], np.int32)
+        self._words.put(place, start)
         if place == len(self._texts):
             self._texts.append(start)
-            self._words.append(words)
         else:
-            self._texts[place], self._words[place] = start, words
+            self._texts[place] = start
             self._vectors.pop(place, None)
         self._index = None
 
@@ -71,23 +68,11 @@ class SessionRanker:
 
     def _indexed(self) -> tuple[LexicalIndex, SpellingIndex]:
         if self._index is None:
-            lexical = build_lexical(self._entries(), list(self._numbers))
+            entries = self._words.entries()
+            lexical = build_lexical(entries, self._words.words)
             prominence = np.diff(lexical.bounds)[lexical.term_of_word].astype(np.float32)
             self._index = lexical, build_spelling(lexical.words, prominence)
         return self._index
-
-    def _entries(self) -> Entries:
-        """The counted words of all texts, in one field."""
-        size, known = len(self._words), max(len(self._numbers), 1)
-        place = np.repeat(np.arange(size, dtype=np.int64), [len(words) for words in self._words])
-        key, count = np.unique(place * known + np.concatenate(self._words), return_counts=True)
-        item, word = np.divmod(key, known)
-        return Entries(
-            word=word.astype(np.int32),
-            field=np.full(len(key), FIELDS.index("summary"), np.uint8),
-            count=np.minimum(count, 255).astype(np.uint8),
-            bounds=np.searchsorted(item, np.arange(size + 1)).astype(np.int32),
-        )
 
     def _candidates(self, share: Floats) -> list[int]:
         """The best by words, then the newest."""

@@ -1,18 +1,20 @@
 """Writes what passes between clients and the gateway into a file, for `leafgate context`. In: MCP requests. Out: lines.
 
-Touches one file, from a thread of its own: the event loop only hands messages over, and drops them (with a note in the
-file) where the disk is slower than the clients. What was asked is redacted, answers have been through the firewall, and
-headers are never seen here. The file is its owner's alone.
+Touches the clock and one file, from a thread of its own: the event loop only hands messages over, and drops them (with
+a note in the file) where the disk is slower than the clients. What was asked is redacted, answers have been through the
+firewall, and headers are never seen here. The file is its owner's alone.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import queue
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -35,6 +37,7 @@ CLOSING_SECONDS: Final = 5.0
 INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602
 
+WritableFile = io.RawIOBase | BinaryIO
 Redact = Callable[[Any], Any]
 Line = dict[str, Any]
 
@@ -42,12 +45,12 @@ Line = dict[str, Any]
 class Recorder:
     """A middleware of the MCP server. It sees every request of every transport, and the answer as it leaves."""
 
-    def __init__(self, file: BinaryIO, redact: Redact, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, file: WritableFile, redact: Redact, *, most_bytes: int = MOST_BYTES) -> None:
         self._file = file
         self._redact = redact
         self._room = most_bytes
         self._waiting: queue.Queue[Line | None] = queue.Queue(MOST_WAITING)
-        self._exchanges = count(1)
+        self._exchanges = count(time.time_ns() // 1000)  # several runs may be appended to one file
         self._dropped = 0  # only the loop counts here, only the writer below: so neither needs a lock
         self._told = 0
         self._writer = threading.Thread(target=self._write_all, name="recorder", daemon=True)
@@ -83,9 +86,9 @@ class Recorder:
         self._writer.join(CLOSING_SECONDS)
 
     def _hand_over(self, exchange: int, direction: str, message: Line) -> None:
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
         try:
-            self._waiting.put_nowait({"time": time, "direction": direction, "exchange": exchange, "message": message})
+            self._waiting.put_nowait({"time": now, "direction": direction, "exchange": exchange, "message": message})
         except queue.Full:
             self._dropped += 1
 
@@ -94,13 +97,12 @@ class Recorder:
             while (line := self._waiting.get()) is not None:
                 if self._room > 0:
                     self._write_or_tell(line)
-                if self._waiting.empty():
-                    self._file.flush()
             self._tell_dropped()
-            self._file.flush()
         except OSError as error:
             log.error("the recording ends here: %s", error.strerror)
             self._drain()
+        except ValueError:  # closed by a gateway that would not wait any longer
+            log.error("the recording ends here: the disk did not keep up")
 
     def _write_or_tell(self, line: Line) -> None:
         """One message that cannot be written (nested too deeply, no JSON) does not end the recording."""
@@ -127,8 +129,9 @@ class Recorder:
 
     def _put(self, line: Line) -> None:
         written = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode() + b"\n"
-        self._file.write(written)
         self._room -= len(written)
+        while written:  # a disk that is nearly full takes a part
+            written = written[self._file.write(written) :]
 
     def _drain(self) -> None:
         while self._waiting.get() is not None:
@@ -146,9 +149,12 @@ def recording(path: Path, redact: Redact) -> Iterator[Recorder]:
             recorder.close()
 
 
-def _own_file(path: Path) -> BinaryIO:
-    """The file, for its owner alone, and no other file that a link might lead to."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+def _own_file(path: Path) -> io.FileIO:
+    """The file, for its owner alone, and no other file that a link might lead to.
+
+    It is not buffered: a line is on the disk when it is written, and nothing is left to fail when the file is closed.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     try:
         handle = os.open(path, flags, 0o600)
     except OSError as error:
@@ -157,7 +163,10 @@ def _own_file(path: Path) -> BinaryIO:
         os.close(handle)
         raise ConfigError(f"cannot record into {path}: it is no regular file")
     os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "wb")
+    size = os.fstat(handle).st_size
+    if size and os.pread(handle, 1, size - 1) != b"\n":  # an earlier run was cut off within a line
+        os.write(handle, b"\n")
+    return io.FileIO(handle, "ab")
 
 
 def _plain(value: object) -> object:
