@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from leafgate.config.keys import HASH, TOP
+from leafgate.config.keys import HASH, STATE, TOP
 from leafgate.config.kinds import (
     SECURE_URL,
     FilePath,
@@ -26,6 +26,9 @@ OF_PATTERN = {
     r"https?://[^\s/]\S*": NAMES.map(lambda name: f"http://{name}/mcp"),
     SECURE_URL.pattern: st.sampled_from(["https://x/m", "http://127.0.0.1:80/m", "http://localhost", "http://[::1]"]),
     HASH.pattern: st.sampled_from(["sha256:" + "0a" * 32, "scrypt:16384:8:1:YQ==:YQ=="]),
+    STATE.pattern: st.sampled_from(
+        ["memory", "sqlite:a b.db", "redis://db/0", "valkeys://a:b@db:1/2", "unix:///r.sock"]
+    ),
     r"(sha256:)?[0-9a-fA-F]{64}": st.sampled_from(["a" * 64, "sha256:" + "0A" * 32]),
     r"[a-z0-9-]{1,40}": st.text("ab9-", min_size=1, max_size=40),
 }

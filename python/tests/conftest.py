@@ -1,12 +1,13 @@
-"""What the unit tests share: exact counters and encoders from the checkout's own maps."""
+"""What the unit tests share: exact counters and encoders from the checkout's own maps, and one Redis server."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+from redis_server import RedisServer, redis_server
 
 from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.encoder import Encoder
@@ -38,3 +39,21 @@ def qwen() -> Encoder:
 def count() -> Callable[[str], int]:
     cl100k = MAPS.load("openai/cl100k_base")
     return lambda text: len(cl100k.encode(text))
+
+
+@pytest.fixture(scope="session")
+def redis_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+def redis(redis_process: RedisServer) -> RedisServer:
+    """A Redis server that holds nothing."""
+    redis_process.empty()
+    return redis_process
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their length: they may be long, and compressed ones differ from process to process."""
+    return f"{argname}-{len(val)}" if isinstance(val, bytes) else None

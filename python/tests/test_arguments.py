@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgate.codec.arguments import ARGUMENTS_KEY, MAX_ARGUMENT_IDS, claimed_arguments, decode_arguments
+from leafgate.codec.arguments import (
+    ARGUMENTS_KEY,
+    MAX_ARGUMENT_BYTES,
+    MAX_ARGUMENT_IDS,
+    claimed_arguments,
+    decode_arguments,
+)
 from leafgate.model.errors import GatewayError
 from leafgate.model.leaf import Payload
 from leafgate.tokens.encoder import Encoder
@@ -43,6 +49,7 @@ def test_hashes_in_any_accepted_spelling(toy: Encoder) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
+        (None, "object"),
         ("ids", "object"),
         ([1, 2], "object"),
         ({"ids": [1]}, "map_id"),
@@ -87,6 +94,8 @@ def test_what_spells_no_object_is_refused(toy: Encoder, text: str, told: str) ->
         (["1"], "not-integer"),
         ([1.5], "not-integer"),
         ([None], "not-integer"),
+        ([True], "not-integer"),
+        ([123, False, 125], "not-integer"),
         ([-1], "negative"),
         ([2**40], "too-large"),
         ([99_999], "unknown-id"),
@@ -107,3 +116,20 @@ def test_control_ids_are_refused(toy: Encoder) -> None:
 @given(st.dictionaries(st.text(max_size=8).filter(lambda key: key != ARGUMENTS_KEY), st.integers() | st.text()))
 def test_any_object_comes_back(qwen: Encoder, value: dict[str, Any]) -> None:
     assert decoded(qwen, json.dumps(value)) == value
+
+
+def test_booleans_are_no_ids_though_they_would_spell_json(qwen: Encoder) -> None:
+    spelled = [next(id for id, token in qwen.map.token_of_id.items() if token == bytes([byte])) for byte in b'{"a":1}']
+    assert decode_arguments(Payload(qwen.map.digest, spelled), qwen) == {"a": 1}
+    assert 1 in spelled
+    with pytest.raises(GatewayError, match="not-integer"):
+        decode_arguments(Payload(qwen.map.digest, [id == 1 or id for id in spelled]), qwen)
+
+
+def test_few_ids_do_not_stand_for_a_huge_text(qwen: Encoder) -> None:
+    blank = max((token for token in qwen.map.token_of_id.values() if not token.strip(b" ")), key=len)
+    (longest,) = qwen.encode(blank.decode())
+    ids = [*qwen.encode('{"a": 1'), *[longest] * (MAX_ARGUMENT_BYTES // len(blank)), *qwen.encode("}")]
+    assert len(ids) < MAX_ARGUMENT_IDS
+    with pytest.raises(GatewayError, match="spell more than"):
+        decode_arguments(Payload(qwen.map.digest, ids), qwen)

@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from leafgate.model.principal import ANONYMOUS, EVERY_CAPABILITY
-from leafgate.server.auth import Auth, AuthLayer
-from leafgate.server.bearer_tokens import (
+from leafgate.server.auth.bearer_tokens import (
     BearerTokens,
     TokenEntry,
     TooManyGuessesError,
@@ -24,10 +23,11 @@ from leafgate.server.bearer_tokens import (
     new_token,
     read_hash,
 )
-from leafgate.server.jwt_verifier import VerifiedToken
-from leafgate.server.known_user import present_principal, principal_of
-from leafgate.server.resource_metadata import ResourceMetadata
-from leafgate.server.scope_grants import ScopeGrants
+from leafgate.server.auth.jwt_verifier import VerifiedToken
+from leafgate.server.auth.known_user import present_principal, principal_of
+from leafgate.server.auth.layer import Auth, AuthLayer
+from leafgate.server.auth.resource_metadata import ResourceMetadata
+from leafgate.server.auth.scope_grants import ScopeGrants
 
 PATHS = ["/", "/health", "/ready", "/mcp", "/sse", "/messages", "/status", "/metrics", "/api/x"]
 PATHS += ["/.well-known/oauth-x", "/.well-known/x", "/.well-known/codec/maps/x"]

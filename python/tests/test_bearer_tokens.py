@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leafgate.model.errors import ConfigError
-from leafgate.server import bearer_tokens
-from leafgate.server.bearer_tokens import (
+from leafgate.server.auth import bearer_tokens
+from leafgate.server.auth.bearer_tokens import (
     MAX_WAITING,
     BearerTokens,
     ScryptHash,
@@ -121,6 +121,56 @@ async def test_too_many_guesses_are_turned_away() -> None:
             group.start_soon(guess, number)
     assert turned_away == 5
     assert await name_of(tokens, "a chosen one") == "ann"
+
+
+async def test_the_same_secret_is_checked_once_however_many_bring_it() -> None:
+    """As after a reload: what was remembered is gone, and a busy client is there with all its requests."""
+    tokens = BearerTokens([TokenEntry("ann", read_hash(hash_secret("a chosen one"), "here"))])
+    found: list[str | None] = []
+
+    async def come(secret: str) -> None:
+        found.append(await name_of(tokens, secret))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3 * MAX_WAITING):
+            group.start_soon(come, "a chosen one")
+            group.start_soon(come, "another one")
+    assert sorted(map(str, found)) == ["None"] * 3 * MAX_WAITING + ["ann"] * 3 * MAX_WAITING
+
+
+async def test_who_hangs_up_leaves_the_others_with_an_answer() -> None:
+    tokens = BearerTokens([TokenEntry("ann", read_hash(hash_secret("a chosen one"), "here"))])
+    found: list[str | None] = []
+
+    async def come(scope: anyio.CancelScope) -> None:
+        with scope:
+            found.append(await name_of(tokens, "a chosen one"))
+
+    first, second = anyio.CancelScope(), anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        group.start_soon(name_of, tokens, "another one")  # the two below wait for it
+        for scope in (first, second):
+            await anyio.sleep(0.01)
+            group.start_soon(come, scope)
+        await anyio.sleep(0.01)
+        first.cancel()
+    assert found == ["ann"]
+
+
+async def test_guessing_keeps_nobody_out_who_has_a_token_of_ours() -> None:
+    ann = new_token()
+    tokens = BearerTokens([entry("ann", ann), entry("ben", "a chosen one")])
+
+    async def guess(number: int) -> None:
+        assert await tokens.find(f"guess {number}") is None
+
+    async with anyio.create_task_group() as group:
+        for number in range(MAX_WAITING):
+            group.start_soon(guess, number)
+        await anyio.sleep(0.05)
+        with pytest.raises(TooManyGuessesError):
+            await tokens.find("one more")
+        assert await name_of(tokens, ann) == "ann"
 
 
 GOOD_SCRYPT = f"scrypt:16384:8:1:{base64.b64encode(SALT).decode()}:{base64.b64encode(bytes(32)).decode()}"

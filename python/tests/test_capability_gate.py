@@ -10,8 +10,8 @@ from mcp import MCPError
 
 from leafgate.model.mode import ALL_META_TOOLS
 from leafgate.model.principal import ANONYMOUS, Capability, Principal
-from leafgate.server.capability_gate import CapabilityGate
-from leafgate.server.known_user import KnownUser
+from leafgate.server.auth.capability_gate import CapabilityGate
+from leafgate.server.auth.known_user import KnownUser
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.model.call import Asking
 from leafgate.model.principal import EVERY_CAPABILITY, Principal
+from leafgate.server.auth.known_user import KnownUser
 from leafgate.server.catalog_routes import MAX_QUESTION, catalog_routes
-from leafgate.server.known_user import KnownUser
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.upstream.stub import StubUpstream

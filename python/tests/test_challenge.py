@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from leafgate.server.challenge import Challenge
+from leafgate.server.auth.challenge import Challenge
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from leafgate.cli.auth import Access, asks_everybody, make_access, stay_closed
 from leafgate.gateway.rights import AS_EVERYBODY
 from leafgate.model.errors import ConfigError
 from leafgate.model.principal import ANONYMOUS, Principal
-from leafgate.server.bearer_tokens import hash_secret, new_token
+from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 pytestmark = pytest.mark.anyio
 

@@ -213,3 +213,62 @@ def test_urls_where_no_gateway_answers(ada: Person) -> None:
         assert "no leafgate" in findings(ada.runs("doctor", "--url", other, "--json"))[other]["said"]
     assert ada.runs("doctor", "--url", "nonsense", "--json").code == 1
     assert ada.runs("doctor", "--url", "http://x", "--config", "y").code == 2
+
+
+JWT = {"issuer": "https://issuer.test", "audience": "gateway"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("{", "not JSON"),
+        ('{"keys": []}', "no public key"),
+        ('{"keys": [{"kty": "oct"}]}', "no"),
+    ],
+)
+def test_keys_that_no_token_could_be_checked_with(ada: Person, content: str | None, said: str) -> None:
+    if content is not None:
+        (ada.folder / "jwks.json").write_text(content)
+    written(ada, {"mcpServers": {"notes": NOTES}, "auth": {"jwt": {**JWT, "jwks": "jwks.json"}}})
+    found = findings(ada.runs("doctor", "--no-start", "--json"))["signing keys"]
+    assert found["state"] == "fail"
+    assert said in found["said"]
+    assert "auth.jwt.jwks" in found["fix"]
+
+
+def test_keys_at_a_url_are_asked_for_unless_nothing_is_to_be_reached(ada: Person) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/jwks"
+        written(ada, {"mcpServers": {"notes": NOTES}, "auth": {"jwt": {**JWT, "jwks": url}}})
+        assert "signing keys" not in findings(ada.runs("doctor", "--no-start", "--json"))
+        found = findings(ada.runs("doctor", "--json"))["signing keys"]
+    assert found["state"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("settings", "state"),
+    [
+        ({}, "fail"),
+        ({"auth": {"tokens": [{"name": "ann", "hash": "sha256:" + "0f" * 32}], "required": False}}, "fail"),
+        ({"auth": {"tokens": [{"name": "ann", "hash": "sha256:" + "0f" * 32}]}}, "ok"),
+        ({"insecure_bind": True}, "ok"),
+    ],
+)
+def test_an_open_address_is_told_before_the_start_refuses_it(ada: Person, settings: dict[str, Any], state: str) -> None:
+    written(ada, {"mcpServers": {"notes": NOTES}, "transport": "sse", "host": "0.0.0.0", **settings})
+    assert findings(ada.runs("doctor", "--no-start", "--json"))["0.0.0.0"]["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("where", "state"),
+    [("sqlite:state.db", "ok"), ("sqlite:a-file/state.db", "fail"), ("redis://:hunter2hunter2@127.0.0.1:1/0", "fail")],
+)
+def test_the_store_is_opened_as_a_gateway_would(ada: Person, where: str, state: str) -> None:
+    (ada.folder / "a-file").write_text("not a folder")
+    written(ada, {"mcpServers": {"notes": NOTES}, "state": where})
+    ran = ada.runs("doctor", "--json")
+    assert findings(ran)["store"]["state"] == state
+    assert "hunter2" not in ran.said
+    assert "store" not in findings(ada.runs("doctor", "--no-start", "--json"))

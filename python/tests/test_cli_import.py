@@ -167,6 +167,26 @@ def test_an_output_that_is_there_is_replaced_only_when_forced(ada: Person) -> No
     assert backup.read_text() == "mine"
 
 
+@pytest.mark.parametrize("secrets", ["keep", "env"])
+def test_an_output_that_others_could_read_is_private_afterwards(ada: Person, secrets: str) -> None:
+    url = f"https://h.example/mcp?key={TOKEN}"
+    file = cursor_file(ada, {"notes": {**NOTES, "env": {"GITHUB_TOKEN": TOKEN}}, "web": {"url": url}})
+    outputs = [ada.folder / "leafgate.yaml", ada.folder / "leafgate.env"]
+    for output in outputs:
+        output.write_text("old")
+        output.chmod(0o644)
+    ran = ada.runs("import", str(file), "--force", "--secrets", secrets, "--json")
+    assert ran.code == 0, ran.said
+    assert TOKEN not in ran.said
+    report = json.loads(ran.out)
+    assert [server["reach"] for server in report["servers"]] == [NOTES["command"], "https://h.example"]
+    assert report["plain_secrets"] == (["notes.GITHUB_TOKEN", "web.url"] if secrets == "keep" else [])
+    for output in outputs:
+        held = output.read_text()
+        assert TOKEN not in held or output.stat().st_mode & 0o777 == 0o600
+        assert (TOKEN in held) == (output.suffix == (".yaml" if secrets == "keep" else ".env"))
+
+
 def test_nobody_to_ask_means_no(ada: Person) -> None:
     file = cursor_file(ada, {"notes": NOTES})
     old = file.read_text()

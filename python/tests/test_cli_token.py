@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from leafgate.cli.token import command
 from leafgate.model.errors import ConfigError
-from leafgate.server.bearer_tokens import read_hash
+from leafgate.server.auth.bearer_tokens import read_hash
 
 
 def run(*args: str, stdin: str = "") -> Result:

@@ -358,7 +358,6 @@ GZIP_BOMB = gzip.compress(bytes(50 << 20))
         (b"x", {"content-encoding": "gzip, zstd"}, 415, -32600),
         (b"x", {"content-encoding": "gzip;q=1"}, 415, -32600),
     ],
-    ids=str,
 )
 async def test_refused_requests(
     http: httpx2.AsyncClient, body: bytes, headers: Mapping[str, str], status: int, code: int
@@ -377,6 +376,30 @@ async def test_refused_requests(
         assert server.calls == []
         _, [answer] = await ask(http, url, call("echo"))
         assert text_of(answer) == "echo"
+
+
+async def test_a_body_that_does_not_come_to_its_end_is_refused() -> None:
+    parts = iter([{"type": "http.request", "body": b"\x81", "more_body": True}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(parts, None) or await anyio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", CONTENT_TYPE.encode()), (b"accept", CONTENT_TYPE.encode())]
+    scope = {"type": "http", "path": "/mcp", "method": "POST", "headers": headers, "query_string": b""}
+    with anyio.fail_after(PATIENCE):
+        await CodecFrames(_never, limits=FrameLimits(body_seconds=0.01))(scope, receive, send)
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    [answer] = messages_in(sent[1]["body"])
+    assert answer["error"] == {"code": -32600, "message": "the body is not whole after 0.01 seconds"}
+
+
+async def _never(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("half a body is nobody's request")
 
 
 async def test_a_body_that_does_not_say_its_size_is_bounded_too(http: httpx2.AsyncClient) -> None:

@@ -213,6 +213,12 @@ def test_in_a_clients_own_file_its_settings_are_passed_over() -> None:
     )
 
 
+def test_in_a_clients_own_file_a_server_that_is_none_is_told_all_the_same() -> None:
+    found = checked("mcpServers: {a: {comand: x}}", client_file=True)
+    assert [problem.what for problem in found.problems] == ["give either a command or a url"]
+    assert "did you mean command?" in found.notices[0]
+
+
 def test_files_that_variables_name_are_told(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t\n")
     document = document_of(

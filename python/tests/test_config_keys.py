@@ -18,9 +18,9 @@ from leafgate.config.settings import CONTROL_KEYS, Config
 from leafgate.firewall.links import LinkPolicy
 from leafgate.firewall.sanitize import SanitizePolicy
 from leafgate.model.leaf import LEVELS
-from leafgate.server.bearer_tokens import read_hash
-from leafgate.server.jwt_verifier import DEFAULT_ALGORITHMS, JwtRules
-from leafgate.server.signing_keys import KEY_TYPES
+from leafgate.server.auth.bearer_tokens import read_hash
+from leafgate.server.auth.jwt_verifier import DEFAULT_ALGORITHMS, JwtRules
+from leafgate.server.auth.signing_keys import KEY_TYPES
 from leafgate.storage.result_cache import DEFAULT_BYTES, DEFAULT_ENTRIES, DEFAULT_TTL
 from leafgate.telemetry.log import LogFormat, LogLevel
 from leafgate.upstream.server_spec import ServerSpec, StdioServer

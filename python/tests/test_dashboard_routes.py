@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 import leafgate.server.dashboard_routes as served
-from leafgate.server.auth import Auth, AuthLayer
-from leafgate.server.bearer_tokens import BearerTokens
+from leafgate.server.auth.bearer_tokens import BearerTokens
+from leafgate.server.auth.layer import Auth, AuthLayer
 from leafgate.server.dashboard_routes import MEDIA_TYPES, OpenPages, dashboard_routes
 
 FOLDER = Path(served.__file__).parent / "dashboard"

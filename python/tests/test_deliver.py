@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from conftest import MAPS
 from hostile_texts import CSV, HOSTILE, LOG, NESTED, json_values
@@ -14,11 +16,12 @@ from hypothesis import strategies as st
 from mcp.types import CallToolResult
 
 from leafgate.codec.write_leaf import wrap_tool_call
-from leafgate.firewall.cleaner import make_cleaner
+from leafgate.firewall.cleaner import Cleaner, make_cleaner
 from leafgate.firewall.sanitize import SanitizePolicy
-from leafgate.gateway.deliver import Door, deliver_result
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY
+from leafgate.model.errors import GatewayError
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
@@ -212,3 +215,94 @@ async def test_nested_json_is_told_by_its_outline() -> None:
     assert len(result["content"]) == 1
     assert "items: array [900] of object" in result["content"][0]["text"]
     assert envelope["facts"] == ["count: 900", "items: 900 items", "cursor: null"]
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.mark.parametrize("form", ["text", "both", "ids"])
+async def test_no_ids_pass_but_those_of_text_blocks(toy: Encoder, form: Any) -> None:
+    """Ids spell what the firewall would have redacted, wherever a server puts them."""
+    ids = [*f"the key is {SECRET}".encode()]  # the toy map's first tokens are the bytes
+    assert toy.decode_bytes(ids).decode().endswith(SECRET)
+    meta = {CODEC_META_KEY: {"map_id": toy.map.digest, "ids": ids}}
+    sibling = {"type": "_codec_meta", "map_id": toy.map.digest, "ids": ids}
+    resource = {"uri": "x://a", "text": "a text", "_meta": meta}
+    content = [
+        {"type": "resource", "resource": resource, "_meta": meta},
+        {"type": "image", "mimeType": "image/png", "data": "aGk=", "_meta": meta},
+        sibling,
+        {"type": "resource_link", "uri": "x://a", "name": "a", "_meta": meta},
+        {"type": "odd", "text": "a text", "_meta": meta, "inner": [sibling]},
+        {"type": "text", "text": "a text", "_meta": {"other": meta}, "annotations": {"x": meta}, "extra": meta},
+    ]
+    raw = {"content": content, "structuredContent": {"a": 1, "_meta": meta, "b": [sibling]}, "_meta": meta}
+    asking = Asking("me", None if form == "text" else toy.map.digest, form)
+    shown = json.dumps(await deliver_result(door(), asking, ORIGIN, raw, structured=True))
+    assert json.dumps(ids)[1:-1] not in shown
+    assert json.dumps(ids, separators=(",", ":"))[1:-1] not in shown
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"content": [{"type": "text", "text": "a", "_meta": {"x": [1] * 50_000}}]},
+        {
+            "content": [
+                {"type": "text", "text": "a", "_meta": {CODEC_META_KEY: {"map_id": "a" * 64, "ids": [1] * 50_000}}}
+            ]
+        },
+        {"content": [{"type": "odd", "x": {"y": [[1, 2]] * 5_000}}]},
+        {"content": [], "structuredContent": {"rows": [{"a": "b"}] * 2_000}},
+        {"content": [{"type": "text", "text": "", "annotations": {}}] * 2_000},
+        {"content": [{"type": "text", "text": "\u7684" * 3_000, "annotations": {}}]},
+    ],
+)
+async def test_large_work_of_any_kind_is_done_off_the_loop(raw: dict[str, Any]) -> None:
+    """A text may be short and what surrounds it large."""
+    inside, here = make_cleaner(), threading.current_thread()
+    seen: set[bool] = set()
+
+    def json_of(value: Any) -> Any:
+        seen.add(threading.current_thread() is here)
+        return inside.json(value)
+
+    await delivered(raw, door(clean=Cleaner(inside.text, json_of)))
+    assert seen == {False}
+
+
+async def test_others_get_their_turn_while_many_blocks_are_reported(toy: Encoder) -> None:
+    turns = 0
+    at_report: list[int] = []
+
+    class Watched(Metrics):
+        def leaf(self, *args: Any) -> None:
+            at_report.append(turns)
+            super().leaf(*args)
+
+    async def another() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(another)
+        blocks = [{"type": "text", "text": ""}] * 2_000
+        at = door(recorder=Watched(lambda: "today"))
+        await deliver_result(at, Asking("me", toy.map.digest), ORIGIN, {"content": blocks})
+        group.cancel_scope.cancel()
+    assert len(at_report) == 2_000
+    assert len(set(at_report)) > 5
+
+
+async def test_a_map_that_is_gone_since_the_call_began_costs_the_ids_and_not_the_answer(toy: Encoder) -> None:
+    async def gone(digest: str) -> Encoder:
+        raise GatewayError("MAP_UNAVAILABLE", "the map is not available")
+
+    asking = Asking("me", toy.map.digest, "ids")
+    result = await deliver_result(door(encoder_of=gone), asking, ORIGIN, wrap_tool_call(text_result("the cat"), toy))
+    assert result["content"] == [{"type": "text", "text": "the cat"}]
+    assert "map_id" not in result["_meta"][ENVELOPE_META_KEY]["provenance"]
+    told = await deliver_own(door(encoder_of=gone), asking, "an error", is_error=True)
+    assert told["content"] == [{"type": "text", "text": "an error"}]

@@ -90,7 +90,6 @@ async def test_answers_to_others_are_passed_over() -> None:
         (answer(status=503), HttpRefusal),
         (Response(b"", 302), HttpRefusal),
     ],
-    ids=str,
 )
 async def test_what_is_no_result(response: Response, kind: type[ClientError]) -> None:
     error, _ = await run(Recorder(response))

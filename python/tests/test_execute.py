@@ -63,19 +63,19 @@ class Trail:
         self.steps.append("peek")
         return self.breach
 
-    def epoch(self) -> int:
+    def epoch(self) -> str:
         return self.cache.epoch()
 
     async def get(self, key: str) -> Mapping[str, Any] | None:
         self.steps.append("get")
         return await self.cache.get(key)
 
-    async def put(self, key: str, raw: Mapping[str, Any], epoch: int) -> None:
+    async def put(self, key: str, raw: Mapping[str, Any], epoch: str) -> None:
         self.steps.append("put")
         await self.cache.put(key, raw, epoch)
 
     def clear(self) -> None:
-        self.cache.clear()
+        self.cache.renew("another")
 
     async def ask(self, question: str) -> bool | None:
         self.steps.append("ask")

@@ -35,6 +35,15 @@ def test_a_change_keeps_the_mode_and_a_backup(tmp_path: Path) -> None:
     assert names(tmp_path) == {"mcp.json", kept.name}
 
 
+def test_a_private_change_takes_the_file_from_others_and_its_backup_too(tmp_path: Path) -> None:
+    file = tmp_path / "leafgate.env"
+    file.write_text("old")
+    file.chmod(0o644)
+    (kept,) = apply_all([FileChange(file, "old", "new", private=True)], NOW)
+    assert kept is not None
+    assert [path.stat().st_mode & 0o777 for path in (file, kept)] == [0o600, 0o600]
+
+
 def test_a_new_file_is_the_owners_alone_and_its_folders_are_made(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "mcp.json"
     assert apply_all([change(file, "new")], NOW) == [None]

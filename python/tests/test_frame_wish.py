@@ -65,7 +65,7 @@ def test_headers_may_be_there_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["stream_format=xml", "stream_format=MSGPACK", "stream_format=msgpack&stream_format=x"]
+    "query", ["stream_format=xml", "stream_format=MSGPACK", "stream_format=", "stream_format=msgpack&stream_format=x"]
 )
 def test_a_format_that_is_not_ours(query: str) -> None:
     with pytest.raises(Refusal) as caught:

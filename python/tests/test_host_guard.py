@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from leafgate.server.host_guard import HostGuard, HostRules, host_rules, is_loopback, written
+
+pytestmark = pytest.mark.anyio
 
 
 async def hello(request: object) -> PlainTextResponse:
@@ -19,6 +23,43 @@ def status(rules: HostRules, host: str, origin: str | None = None) -> int:
     app = HostGuard(Starlette(routes=[Route("/", hello)]), rules)
     headers = {"host": host} | ({} if origin is None else {"origin": origin})
     return TestClient(app).get("/", headers=headers).status_code
+
+
+@pytest.mark.parametrize("hosts", [[], ["localhost", "evil.example"], ["localhost", "localhost"]])
+async def test_one_host_is_named(hosts: list[str]) -> None:
+    said: list[Message] = []
+
+    async def keep(message: Message) -> None:
+        said.append(message)
+
+    async def never(scope: object, receive: object, send: object) -> None:
+        raise AssertionError("it was let through")
+
+    headers = [(b"host", host.encode()) for host in hosts]
+    await HostGuard(never, host_rules("127.0.0.1"))({"type": "http", "headers": headers}, _nothing, keep)
+    assert said[0]["status"] == 421
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def test_behind_it_the_names_are_in_lower_case() -> None:
+    async def names(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(f"{request.headers['host']} {request.headers['origin']} {request.headers['x-name']}")
+
+    app = HostGuard(Starlette(routes=[Route("/", names)]), host_rules("127.0.0.1"))
+    headers = {"host": "LocalHost:80", "origin": "HTTP://LocalHost", "x-name": "LocalHost"}
+    assert TestClient(app).get("/", headers=headers).text == "localhost:80 http://localhost LocalHost"
+
+
+def test_behind_it_a_value_has_no_blanks_round_it() -> None:
+    async def shown(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(f"[{request.headers['x-name']}]")
+
+    app = HostGuard(Starlette(routes=[Route("/", shown)]), host_rules("127.0.0.1"))
+    headers = {"host": " localhost\t", "x-name": " \tin the middle  \t"}
+    assert TestClient(app).get("/", headers=headers).text == "[in the middle]"
 
 
 LOOPBACK_HOSTS = ["127.0.0.1", "127.0.0.1:8808", "localhost:1", "[::1]:8808", "[::1]"]
@@ -61,6 +102,13 @@ def test_the_address_itself(bound: str, host: str) -> None:
         ("2001:db8::9", "[2001:db8::9]:80", 200),
         ("[2001:db8::9]:80", "[2001:db8::9]:80", 200),
         ("[2001:db8::9]:80", "[2001:db8::9]:81", 421),
+        ("Gateway.Test", "gateway.test:8443", 200),
+        ("gateway.test", "Gateway.TEST", 200),
+        ("2001:DB8::9", "[2001:db8::9]", 200),
+        ("gw.test", "gw.test:80.evil.example", 421),
+        ("gw.test", "gw.test:80@evil.example", 421),
+        ("gw.test", "gw.test:", 421),
+        ("gw.test", "gw.test.", 421),
     ],
 )
 def test_names_that_the_operator_adds(allowed: str, host: str, expected: int) -> None:
@@ -80,10 +128,15 @@ def test_names_that_the_operator_adds(allowed: str, host: str, expected: int) ->
         ("null", 403),
         ("file://", 403),
         ("chrome-extension://abc", 403),
+        ("HTTPS://GW.test", 200),
+        ("https://APP.test", 200),
+        ("http://localhost:80.evil.example", 403),
+        ("http://localhost:@evil.example", 403),
+        ("", 403),
     ],
 )
 def test_origins(origin: str, expected: int) -> None:
-    assert status(host_rules("127.0.0.1", ["gw.test"], ["https://app.test"]), "localhost", origin) == expected
+    assert status(host_rules("127.0.0.1", ["gw.test"], ["https://App.test"]), "localhost", origin) == expected
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])

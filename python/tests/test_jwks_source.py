@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from jwt.algorithms import OKPAlgorithm
 
 from leafgate.model.errors import ConfigError
-from leafgate.server import jwks_source
-from leafgate.server.jwks_source import (
+from leafgate.server.auth import jwks_source
+from leafgate.server.auth.jwks_source import (
     ASK_AGAIN_SECONDS,
     FRESH_SECONDS,
     STALE_SECONDS,
@@ -25,7 +25,7 @@ from leafgate.server.jwks_source import (
     keys_of_file,
     keys_of_url,
 )
-from leafgate.server.signing_keys import MAX_DOCUMENT
+from leafgate.server.auth.signing_keys import MAX_DOCUMENT
 
 pytestmark = pytest.mark.anyio
 

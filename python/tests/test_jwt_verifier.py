@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from leafgate.server.jwt_verifier import (
+from leafgate.server.auth.jwt_verifier import (
     LEEWAY_SECONDS,
     MAX_TOKEN,
     JwtRules,
@@ -20,7 +20,7 @@ from leafgate.server.jwt_verifier import (
     TokenRefusedError,
     VerifiedToken,
 )
-from leafgate.server.signing_keys import KeySet, read_keys
+from leafgate.server.auth.signing_keys import KeySet, read_keys
 
 pytestmark = pytest.mark.anyio
 
@@ -156,3 +156,14 @@ async def test_a_token_that_cannot_be_ours_asks_for_no_key() -> None:
     with pytest.raises(TokenRefusedError):
         await JwtVerifier(RULES, source).verify(token("", "none"))
     assert not source.asked
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/at+JWT", "application/okta-internal-at+jwt"])
+async def test_a_token_for_access_may_say_so(kind: str) -> None:
+    assert (await verified(token(headers={"typ": kind}))).name == "ann"
+
+
+@pytest.mark.parametrize("kind", ["logout+jwt", "dpop+jwt", "secevent+jwt", "JWE", "x", "cat+jwt", "id-jwt", "jwt+x"])
+async def test_what_was_signed_for_something_else_opens_nothing(kind: str) -> None:
+    with pytest.raises(TokenRefusedError, match="not understood"):
+        await verified(token(headers={"typ": kind}))

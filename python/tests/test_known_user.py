@@ -6,7 +6,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 from starlette.requests import Request
 
 from leafgate.model.principal import ANONYMOUS, Principal
-from leafgate.server.known_user import KnownUser, present_principal, principal_of
+from leafgate.server.auth.known_user import KnownUser, present_principal, principal_of
 
 
 def request(**scope: object) -> Request:

@@ -343,7 +343,6 @@ LIMITS = ClientLimits(max_message_bytes=1000, max_answer_bytes=5000, connect_sec
         (Response(b"", 500), HttpRefusal),
         (Response(b"", 307, headers={"location": "http://127.0.0.1:1/"}), HttpRefusal),
     ],
-    ids=str,
 )
 async def test_answers_that_are_none(answer: Response, error: type[Exception]) -> None:
     async with served(Recorder(answer)) as url, LeafgateClient(url, limits=LIMITS) as client:

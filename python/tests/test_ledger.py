@@ -1,4 +1,4 @@
-"""The ids of one result's texts: believed, dropped, made, counted; and never of a text other than the one that leaves."""
+"""The ids of one result's texts: believed, dropped, made, counted; never of another text than the one that leaves."""
 
 from __future__ import annotations
 
@@ -166,3 +166,24 @@ def test_a_believed_leaf_is_counted_without_tokenizing(toy: Encoder) -> None:
 def test_a_text_without_tokenization_cannot_be_counted(toy: Encoder) -> None:
     with pytest.raises(TextError):
         ledger(toy).count("\ud800")
+
+
+def test_each_block_is_judged_by_its_own_leaf(toy: Encoder) -> None:
+    """The same text twice: a lie on one block is no reason to drop the other's right leaf, nor to believe the lie."""
+    right = leafed(toy)
+    wrong = with_ids(right, 97, 264)
+    for blocks in ([wrong, right, BLOCK], [right, BLOCK, wrong], [BLOCK, wrong, right]):
+        heard = ledger(toy, "canonical", *blocks)
+        told = {id(block): heard.annotate(block, "both") for block in blocks}
+        assert all(ids_of(made) == [261, 264] for made, _ in told.values())
+        assert (told[id(right)][1].by_leaf, told[id(right)][1].rejected) == (True, None)
+        assert (told[id(wrong)][1].by_leaf, told[id(wrong)][1].rejected) == (False, "text-mismatch")
+        assert (told[id(BLOCK)][1].by_leaf, told[id(BLOCK)][1].rejected) == (False, None)
+
+
+def test_the_time_for_a_text_is_told_once(toy: Encoder) -> None:
+    block, lie = leafed(toy), with_ids(leafed(toy), 97, 264)
+    heard = ledger(toy, "canonical", block, lie)
+    spent = [heard.annotate(each, "both")[1] for each in (block, block, lie, lie, BLOCK)]
+    assert [known.verify_seconds > 0 for known in spent] == [True, False, True, False, False]
+    assert [known.tokenize_seconds > 0 for known in spent] == [False, False, True, False, False]

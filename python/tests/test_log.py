@@ -12,7 +12,7 @@ import pytest
 
 from leafgate.model.errors import ConfigError
 from leafgate.model.served import SERVING, Served
-from leafgate.telemetry.log import LONGEST, LONGEST_FOREIGN, setup_logging, without_secrets
+from leafgate.telemetry.log import LONGEST, LONGEST_FOREIGN, keep_out, setup_logging, without_secrets
 
 LIKE_A_KEY = "sk-proj-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
 KEY = "hX7-weak-0words9"  # no pattern of the firewall knows it: only its name gives it away
@@ -187,3 +187,16 @@ def test_setting_up_twice_writes_once() -> None:
 def test_other_words_are_refused(level: str, format: str) -> None:
     with pytest.raises(ConfigError, match="one of"):
         setup_logging(level, format)
+
+
+def test_a_secret_that_is_known_stands_in_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pattern finds these, and no name stands before them: a server wrote its own credential to stderr."""
+    monkeypatch.setattr("leafgate.telemetry.log._known", set())
+    keep_out(["correct horse", "correct horse battery", "short"])
+    stream = in_text()
+    logging.getLogger("leafgate.upstream").info("[web] cannot log in with correct horse battery, nor correct horse")
+    logging.getLogger("elsewhere").warning("correct horse: short")
+    assert stream.getvalue().splitlines() == [
+        "INFO leafgate.upstream: [web] cannot log in with [redacted], nor [redacted]",
+        "WARNING elsewhere: [redacted]: short",
+    ]

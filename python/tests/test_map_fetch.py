@@ -8,6 +8,7 @@ import json
 import stat
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from leafgate.codec.compression import ENCODINGS, Encoding, compress
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.storage import map_fetch
 from leafgate.storage.map_fetch import cached_map_path, fetch_map, load_encoder
@@ -53,9 +55,11 @@ class MapServer:
         self._server.server_close()
 
 
-def body(raw: bytes, *, declared: int | None = None) -> Answer:
+def body(raw: bytes, *, declared: int | None = None, encoding: str | None = None) -> Answer:
     def answer(request: http.server.BaseHTTPRequestHandler) -> None:
         request.send_response(200)
+        if encoding is not None:
+            request.send_header("content-encoding", encoding)
         request.send_header("content-length", str(len(raw) if declared is None else declared))
         request.end_headers()
         request.wfile.write(raw)
@@ -185,6 +189,7 @@ def silence(request: http.server.BaseHTTPRequestHandler) -> None:
         pytest.param(not_found, {}, "404", id="404"),
         pytest.param(body(TOY[:100], declared=len(TOY)), {}, "RemoteProtocolError", id="cut off"),
         pytest.param(body(TOY), {"max_bytes": 1000}, "limit", id="too large by its own word"),
+        pytest.param(body(TOY, encoding="gzip"), {}, "DecodingError", id="not of its encoding"),
         pytest.param(without_end, {"max_bytes": 3000}, "limit", id="too large while streaming"),
         pytest.param(one_byte_at_a_time, {"timeout": 0.3}, "within|slow", id="one byte at a time"),
         pytest.param(silence, {"timeout": 0.3}, "within|slow|Timeout", id="silence"),
@@ -197,6 +202,25 @@ def test_unreachable(server: MapServer, answer: Answer, options: dict[str, Any],
     server.answers["/x"] = answer
     with pytest.raises(MapUnreachableError, match=says):
         load_encoder(f"{server.url}/x", DIGEST, **options)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_host_that_packs_unasked(server: MapServer, encoding: Encoding) -> None:
+    server.answers["/x"] = body(compress(TOY, encoding), encoding=encoding)
+    assert load_encoder(f"{server.url}/x", DIGEST).map.digest == DIGEST
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_few_bytes_that_unpack_to_very_many(server: MapServer, encoding: Encoding) -> None:
+    size = 64 << 20
+    server.answers["/x"] = body(compress(bytes(size), encoding), encoding=encoding)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MapUnreachableError, match="limit of 5000000 bytes"):
+            load_encoder(f"{server.url}/x", DIGEST, max_bytes=5_000_000)
+        assert tracemalloc.get_traced_memory()[1] < size / 2
+    finally:
+        tracemalloc.stop()
 
 
 def test_nobody_answers() -> None:

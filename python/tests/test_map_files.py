@@ -79,6 +79,15 @@ def test_an_index_that_is_none(folder: Path, index: str) -> None:
         MapFiles([folder])
 
 
+@pytest.mark.parametrize("id", ["\ud800", "a b", "a\nb", "../a", "", "x" * 201, None])
+def test_an_id_that_is_none(folder: Path, id: str | None) -> None:
+    index = folder / "index.json"
+    [entry] = json.loads(index.read_bytes())["maps"]
+    index.write_text(json.dumps({"maps": [{**entry, "id": id}]}))
+    with pytest.raises(MapInvalidError, match="is no id"):
+        MapFiles([folder])
+
+
 def test_the_first_folder_wins(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other")
     shutil.copytree(folder, other, dirs_exist_ok=True)

@@ -177,6 +177,15 @@ def test_a_file_of_the_operator(tmp_path: Path) -> None:
     assert file_source(toy_file(tmp_path), id="a/b").id == "a/b"
 
 
+@pytest.mark.parametrize("id", ["\ud800", "a\n[Codec] b", "x" * 201, "../../a", "<b>", "", None, ["a"], 7])
+def test_what_a_file_calls_itself_is_taken_only_if_it_is_an_id(tmp_path: Path, id: Any) -> None:
+    raw = json.dumps({**json.loads(TOY), "id": id}).encode()
+    assert file_source(toy_file(tmp_path, raw)).id == "mine"
+    odd = tmp_path / "my map.json"
+    odd.write_bytes(raw)
+    assert file_source(odd).id == digest_of(raw)
+
+
 @pytest.mark.parametrize(
     ("raw", "options", "error"),
     [
@@ -497,6 +506,15 @@ def test_a_failure_that_heals(server: MapServer) -> None:
     assert len(server.asked) == 1
     clock.now = 60
     assert shelf.encoder(DIGEST).map.id == "toy"
+
+
+def test_a_url_that_failed_is_not_asked_again_for_its_bytes(server: MapServer) -> None:
+    shelf = MapShelf([url_source(f"{server.url}/x", sha256=DIGEST, id="toy")], clock=HandClock())
+    server.status = 503
+    for ask in (shelf.encoder, shelf.open_raw, shelf.encoder, shelf.open_raw):
+        with pytest.raises(GatewayError):
+            ask(DIGEST)
+    assert len(server.asked) == 1
 
 
 def test_one_failure_leaves_the_others_alone() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leafgate.model.mode import ALL_META_TOOLS, META_TOOLS, ExposureMode
-from leafgate.server.needed_capability import needed_for
+from leafgate.server.auth.needed_capability import needed_for
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,13 @@ def test_the_request_comes_before_the_header_and_the_default() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    [A, "a" * 64, A.upper().replace("SHA256", "sha256"), f"https://x.example/m;sha256={'a' * 64}"]
-    + [f"https://x.example/m;v=2/n.json; sha256={'A' * 64}"],
+    [
+        A,
+        "a" * 64,
+        A.upper().replace("SHA256", "sha256"),
+        f"https://x.example/m;sha256={'a' * 64}",
+        f"https://x.example/m;v=2/n.json; sha256={'A' * 64}",
+    ],
 )
 def test_the_header_has_two_forms(header: str) -> None:
     assert negotiate(None, header, None, {A}) == (A, "both")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from leafgate.cli.plan import LIVE, make_plan, waiting_for_restart
-from leafgate.config.settings import Config
+from leafgate.cli.plan import LIVE, Plan, make_plan, waiting_for_restart
+from leafgate.config.settings import Config, Transport
 from leafgate.model.errors import LeafgateError
 
 LIMITS = {"tool_execute": {"max_calls_per_minute": 5}}
@@ -33,6 +34,34 @@ def test_what_changed_is_made_anew() -> None:
     assert second.controls.cache is first.controls.cache
     assert second.maps.default != first.maps.default
     assert second.offer.default == second.maps.default
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_calls_that_were_counted_stay_counted_when_limits_or_principals_change(transport: Transport) -> None:
+    def limits(most: int) -> dict[str, Any]:
+        return {"tool_execute": {"max_calls_per_minute": most}}
+
+    def settings(most: int, **ann: Any) -> Config:
+        principals = {"ann": {"rate_limits": limits(most), **ann}}
+        return replace(BASE, transport=transport, controls={"rate_limits": limits(most)}, principals=principals)
+
+    async def left(plan: Plan) -> tuple[list[bool], list[bool]]:
+        """How the next calls fare: those of ann, and those of somebody who has the limits of all."""
+        hers, everybodys = plan.access.rights["ann"].quotas, plan.controls.quotas
+        assert hers is not None
+        assert everybodys is not None
+        tries = [(hers, "ann"), (everybodys, "ben")]
+        found = [[await quotas.take(who, ["tool_execute"]) is None for _ in range(3)] for quotas, who in tries]
+        return found[0], found[1]
+
+    first = make_plan(settings(2))
+    assert await left(first) == ([True, True, False], [True, True, False])
+    second = make_plan(settings(2, tools={"exclude": ["x:*"]}), first)
+    assert second.access is not first.access
+    assert await left(second) == ([False, False, False], [False, False, False])
+    third = make_plan(settings(3), second)
+    assert await left(third) == ([True, False, False], [True, False, False])
 
 
 @pytest.mark.parametrize(

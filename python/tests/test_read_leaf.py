@@ -13,6 +13,7 @@ from leafgate.codec.read_leaf import (
     read_codec_meta,
     read_codec_meta_from_block,
     strip_codec_meta,
+    strip_everywhere,
     take_ids,
 )
 from leafgate.model.errors import CodecMetaMapMismatchError, MapDigestError
@@ -120,3 +121,38 @@ def test_strip_keeps_other_keys() -> None:
 def test_nothing_to_strip_gives_the_same_object() -> None:
     result = {"content": [text("a"), {"type": "text", "text": "b", "_meta": {"k": 1}}, IMAGE]}
     assert strip_codec_meta(result) is result
+
+
+HIDDEN = {CODEC_META_KEY: {"map_id": "sha256:" + "a" * 64, "ids": [1, 2]}}
+SIBLING = {"type": "_codec_meta", "map_id": "sha256:" + "a" * 64, "ids": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("value", "stripped"),
+    [
+        ({"_meta": HIDDEN}, {}),
+        ({"_meta": {**HIDDEN, "other": 1}}, {"_meta": {"other": 1}}),
+        (HIDDEN, {}),
+        ({"messages": [{"content": {"text": "a", "_meta": HIDDEN}}]}, {"messages": [{"content": {"text": "a"}}]}),
+        ({"annotations": {"x": [[HIDDEN]]}}, {"annotations": {"x": [[{}]]}}),
+        ({"a": [1, SIBLING, {"b": SIBLING, "c": "d"}]}, {"a": [1, {"c": "d"}]}),
+    ],
+)
+def test_strip_everywhere(value: Any, stripped: Any) -> None:
+    before = copy.deepcopy(value)
+    assert strip_everywhere(value) == stripped
+    assert value == before
+
+
+@pytest.mark.parametrize(
+    "value", [None, "text", 1, [], {}, [1, 2.5, None, "a"], {"a": [{"b": [1]}], "_meta": {"c": 1}}]
+)
+def test_where_there_is_nothing_to_strip_the_value_is_the_same(value: Any) -> None:
+    assert strip_everywhere(value) is value
+
+
+def test_stripping_ends_at_a_depth_that_no_client_sees() -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = {"a": [value]}
+    assert strip_everywhere(value) is value

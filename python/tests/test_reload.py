@@ -113,3 +113,17 @@ async def test_what_cannot_be_prepared_is_not_adopted(tmp_path: Path, caplog: py
         written(path, 600)
         await until(lambda: "not this one" in caplog.text)
         assert applied.budgets == []
+
+
+async def test_a_change_while_an_earlier_one_is_being_applied_is_not_lost(tmp_path: Path) -> None:
+    path, applied = written(tmp_path / "leafgate.yaml", 500), Applied()
+
+    def prepare(config: Config) -> int:
+        if config.budget == 600:
+            written(path, 700)  # an editor saves again while the first version is being worked out
+        return config.budget
+
+    applied.prepare = prepare  # type: ignore[method-assign]
+    async with following(path, applied):
+        written(path, 600)
+        await until(lambda: applied.budgets == [600, 700])

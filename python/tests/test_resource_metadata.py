@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from leafgate.server.resource_metadata import ResourceMetadata
+from leafgate.server.auth.resource_metadata import ResourceMetadata, metadata_routes
 
 ISSUER = ("https://issuer.test",)
 
@@ -41,7 +41,7 @@ def test_a_host_that_could_say_anything_is_not_repeated(host: str | None) -> Non
 
 def test_the_document_is_where_clients_look_for_it() -> None:
     metadata = ResourceMetadata(ISSUER, ("look",), "https://gw.test/a/mcp")
-    client = TestClient(Starlette(routes=metadata.routes()))
+    client = TestClient(Starlette(routes=metadata_routes(lambda: metadata, "/mcp")))
     for path in ("", "/mcp", "/a/mcp"):
         answer = client.get(f"/.well-known/oauth-protected-resource{path}")
         assert answer.json() == {
@@ -51,3 +51,16 @@ def test_the_document_is_where_clients_look_for_it() -> None:
             "scopes_supported": ["look"],
         }
     assert client.get("/.well-known/oauth-protected-resource/else").status_code == 404
+
+
+def test_what_is_told_follows_the_settings() -> None:
+    present: list[ResourceMetadata | None] = [None]
+    client = TestClient(Starlette(routes=metadata_routes(lambda: present[0], "/mcp")))
+    assert client.get("/.well-known/oauth-protected-resource/mcp").status_code == 404
+    for issuer, resource in (("https://one.test", "https://gw.test/a"), ("https://two.test", "https://gw.test/b")):
+        present[0] = ResourceMetadata((issuer,), resource=resource)
+        for path in ("", "/mcp", resource.removeprefix("https://gw.test")):
+            told = client.get(f"/.well-known/oauth-protected-resource{path}").json()
+            assert (told["authorization_servers"], told["resource"]) == ([issuer], resource)
+    assert client.get("/.well-known/oauth-protected-resource/a").status_code == 404
+    assert client.get("/.well-known/oauth-protected-resourcemcp").status_code == 404

@@ -19,6 +19,7 @@ from leafgate.model.call import Asking
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.ports import Offers, ToolListing
+from leafgate.storage.browse_states import MemoryBrowseStates
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
 from leafgate.tokens.encoder import Encoder
@@ -206,7 +207,7 @@ async def test_a_tool_that_is_gone_after_a_refresh_fails_closed() -> None:
 
 
 async def test_stable_pages_keep_their_beginning() -> None:
-    rig = await Rig({}, cache_stable=True).started()
+    rig = await Rig({}, browse_states=MemoryBrowseStates()).started()
 
     async def page(query: str) -> list[str]:
         result = await rig.runtime.browse({"query": query, "top_k": 1}, rig.asking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leafgate.model.principal import CLIENT_CAPABILITIES, EVERY_CAPABILITY, Capability
-from leafgate.server.scope_grants import ScopeGrants
+from leafgate.server.auth.scope_grants import ScopeGrants
 
 NO_TABLE = ScopeGrants()
 TABLE = ScopeGrants(

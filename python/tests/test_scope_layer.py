@@ -15,11 +15,11 @@ from starlette.types import ASGIApp
 
 from leafgate.model.mode import ALL_META_TOOLS
 from leafgate.model.principal import CLIENT_CAPABILITIES, Capability, Principal
-from leafgate.server.auth import Auth
-from leafgate.server.bearer_tokens import BearerTokens
-from leafgate.server.known_user import KnownUser
-from leafgate.server.scope_grants import ScopeGrants
-from leafgate.server.scope_layer import MAX_BODY, ScopeLayer
+from leafgate.server.auth.bearer_tokens import BearerTokens
+from leafgate.server.auth.known_user import KnownUser
+from leafgate.server.auth.layer import Auth
+from leafgate.server.auth.scope_grants import ScopeGrants
+from leafgate.server.auth.scope_layer import MAX_BODY, ScopeLayer
 
 AUTH = Auth(BearerTokens([]), grants=ScopeGrants({"work": frozenset({"execute"})}))
 
@@ -89,7 +89,7 @@ def test_what_is_no_json_passes_whole(body: bytes) -> None:
     "client", [client_of(*CLIENT_CAPABILITIES), client_of(known=False)], ids=["who lacks nothing", "who is not known"]
 )
 def test_others_are_not_read(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leafgate.server.scope_layer._requests", lambda body: pytest.fail("it was read"))
+    monkeypatch.setattr("leafgate.server.auth.scope_layer._requests", lambda body: pytest.fail("it was read"))
     assert client.post("/mcp", json=call("tool_execute")).status_code == 200
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leafgate.cli.server_secrets import hide, host_of, is_secret, secrets_in, with_references
+from leafgate.cli.server_secrets import hide, host_of, is_secret, secret_names, secrets_in, secrets_of, with_references
+from leafgate.upstream.server_spec import HttpServer, StdioServer
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_references_take_the_variables_name_and_keep_servers_apart() -> None:
         "number three": {"command": "x", "env": {"API_KEY": "k3"}},
         "web": {"url": "http://h", "headers": {"Authorization": "Bearer b", "X-Trace": "1"}},
         "args": {"command": "x", "args": ["--token", "t", "--password=p", "--verbose", "plain"]},
+        "key": {"url": "https://h/mcp?key=u"},
     }
     made = with_references(servers)
     assert made.servers == {
@@ -55,6 +57,7 @@ def test_references_take_the_variables_name_and_keep_servers_apart() -> None:
             "command": "x",
             "args": ["--token", "${env:ARGS_TOKEN}", "--password=${env:ARGS_PASSWORD}", "--verbose", "plain"],
         },
+        "key": {"url": "${env:KEY_URL}"},
     }
     assert made.values == {
         "API_KEY": "k1",
@@ -62,7 +65,17 @@ def test_references_take_the_variables_name_and_keep_servers_apart() -> None:
         "WEB_AUTHORIZATION": "Bearer b",
         "ARGS_TOKEN": "t",
         "ARGS_PASSWORD": "p",
+        "KEY_URL": "https://h/mcp?key=u",
     }
+    assert [secret_names(entry) for entry in made.servers.values()] == [[]] * len(servers)
+    assert [secret_names(entry) for entry in servers.values()] == [
+        ["API_KEY"],
+        ["API_KEY"],
+        ["API_KEY"],
+        ["Authorization"],
+        ["--token", "--password"],
+        ["url"],
+    ]
     assert servers["one"]["env"] == {"API_KEY": "k1", "LOG_LEVEL": "debug"}, "the argument is not changed"
 
 
@@ -106,3 +119,32 @@ def test_urls_that_hold_keys_are_hidden_whole(url: str) -> None:
 def test_plain_urls_may_be_seen() -> None:
     assert secrets_in({"url": "https://tracker.example:8443/own/mcp"}) == set()
     assert host_of("https://tracker.example:8443/own/mcp") == "https://tracker.example:8443"
+
+
+def test_what_a_server_is_given_in_the_parts_that_it_may_repeat() -> None:
+    child = StdioServer("x", ("--token", "sesame", "--key=open", "plain"), {"A": "longer than 1", "B": "1"})
+    assert secrets_of(child) >= {"sesame", "longer than 1"}
+    assert not secrets_of(child) & {"plain", "1", "x"}
+    web = HttpServer("https://ada:hunter2@h/mcp?api_key=sesame", {"Authorization": "Bearer abc", "X-Trace": "t"})
+    assert secrets_of(web) == {web.url, "hunter2", "sesame", "Bearer abc", "abc"}
+    assert secrets_of(HttpServer("https://h/mcp")) == set()
+    assert secrets_of(HttpServer("https://[broken")) == {"https://[broken"}
+
+
+def test_words_and_paths_are_no_secrets_unless_they_are_called_so() -> None:
+    plain = {
+        "NODE_ENV": "production",
+        "HOME": "/home/ada/projects",
+        "API": "http://localhost:3000/v1",
+        "KIND": "application/json",
+    }
+    assert secrets_of(StdioServer("x", (), plain)) == set()
+    kept = {
+        "DB_PASSWORD": "correct horse",
+        "WHERE": "/keys/q8Zr2LwX9vTn4BcY7mKd",
+        "OTHER": "h0rse-battery",
+    }
+    assert secrets_of(StdioServer("x", (), kept)) == {*kept.values()}
+    assert secrets_of(StdioServer("x", (), {"DB": "postgres://ada:horse@db/notes"})) == {"horse"}
+    web = HttpServer("https://h/mcp?project=garden&token=sesame", {"Accept": "application/json"})
+    assert secrets_of(web) == {web.url, "sesame"}

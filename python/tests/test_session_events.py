@@ -70,10 +70,12 @@ async def test_replayed_events_have_the_ids_they_had() -> None:
 
 def test_every_session_gets_its_own() -> None:
     manager = SessionManager(app=Server("small"))
-    assert manager.event_store is not manager.event_store
+    assert manager.events_of("a") is not manager.events_of("b")
 
 
 async def tell(ctx: Any, params: Any) -> CallToolResult:
+    """Says something before its answer, which makes a stream of it."""
+    await ctx.session.send_log_message("info", "wait", related_request_id=ctx.request_id)
     return CallToolResult(content=[TextContent(type="text", text=f"for {params.arguments['who']} only")])
 
 

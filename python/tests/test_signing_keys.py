@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from leafgate.server.signing_keys import KEY_TYPES, MAX_DOCUMENT, KeysError, KeySet, read_keys
+from leafgate.server.auth.signing_keys import KEY_TYPES, MAX_DOCUMENT, KeysError, KeySet, read_keys
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 SHORT = rsa.generate_private_key(public_exponent=65537, key_size=1024)

@@ -81,7 +81,6 @@ def test_a_foreign_map_comes_first(text: str, map_id: object) -> None:
         ("a", [10**5000], "too-large"),
         ("<|stop|>", [300], "special-id"),
         ("a", [301], "unknown-id"),
-        ("a", [98], "text-mismatch"),
         ("ab", [98, 300], "special-id"),
         ("ab", ["x", -1], "not-integer"),
         ("ab", [-1, "x"], "negative"),
@@ -89,6 +88,11 @@ def test_a_foreign_map_comes_first(text: str, map_id: object) -> None:
 )
 def test_reasons(text: str, ids: list[Any], reason: str, level: Level) -> None:
     assert check(TOY, text, ids, level=level).reason == reason
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_only_trust_does_not_compare_the_texts(level: Level) -> None:
+    assert check(TOY, "a", [98], level=level).reason == (None if level == "trust" else "text-mismatch")
 
 
 def test_levels_differ_in_odd_splits_only() -> None:

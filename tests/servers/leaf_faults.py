@@ -1,6 +1,7 @@
 """A server whose leaves are wrong in every way there is. Plain JSON lines: an SDK would refuse to send most of them.
 
-Its one tool, `answer`, takes the name of a fault. Each text comes beside what it claims to be tokenized as.
+Its one tool, `answer`, takes the name of a fault. Each text comes beside what it claims to be tokenized as. Its
+resource and its prompt tell a secret, and spell it in ids.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ def swapped(wrong: Any) -> list[Any]:
     return [wrong, *RIGHT[1:]]
 
 
+TOLD = f"the key is {SECRET}"
+SPELLED: dict[str, Any] = {CODEC_META_KEY: build_meta_block(TOLD, QWEN)}
+RESOURCE = {"uri": "leaf://secret", "mimeType": "text/plain", "text": TOLD, "_meta": SPELLED}
 PLAIN = {"type": "text", "text": TEXT}
 ANSWERS: dict[str, list[dict[str, Any]]] = {
     "right": [block()],
@@ -57,9 +61,16 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "bare": [block(map_id=HASH.removeprefix("sha256:"))],
     "empty text": [block("", ids=[])],
     "surrogate": [block("a\ud800b", ids=[64])],
-    "secret": [{"type": "text", "text": f"the key is {SECRET}"}],
+    "secret": [{"type": "text", "text": TOLD, "_meta": SPELLED}],
+    "ids elsewhere": [
+        {"type": "resource", "resource": RESOURCE, "_meta": SPELLED},
+        {"type": "image", "mimeType": "image/png", "data": "aGk=", "_meta": SPELLED},
+        legacy(SPELLED[CODEC_META_KEY]["ids"]),
+        {"type": "resource_link", "uri": "leaf://a", "name": "a", "_meta": SPELLED},
+        {"type": "odd", "text": TOLD, "_meta": SPELLED},
+        {"type": "text", "text": TOLD, "_meta": {"other": SPELLED}, "annotations": {"x": SPELLED}, "extra": SPELLED},
+    ],
 }
-ANSWERS["secret"][0]["_meta"] = {CODEC_META_KEY: build_meta_block(f"the key is {SECRET}", QWEN)}
 
 TOOL = {
     "name": "answer",
@@ -68,15 +79,25 @@ TOOL = {
 }
 
 
+FIXED: dict[str, dict[str, Any]] = {
+    "initialize": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+        "serverInfo": {"name": "leaf-faults", "version": "1"},
+    },
+    "tools/list": {"tools": [TOOL]},
+    "resources/list": {"resources": [{"uri": RESOURCE["uri"], "name": "secret"}]},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": [RESOURCE], "_meta": SPELLED},
+    "prompts/list": {"prompts": [{"name": "secret"}]},
+    "prompts/get": {"messages": [{"role": "user", "content": ANSWERS["secret"][0]}], "_meta": SPELLED},
+}
+
+
 def respond(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    if method == "initialize":
-        info = {"name": "leaf-faults", "version": "1"}
-        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
-    if method == "tools/list":
-        return {"tools": [TOOL]}
     if method == "tools/call":
         return {"content": ANSWERS[params["arguments"]["fault"]]}
-    return {}
+    return FIXED.get(method, {})
 
 
 def main() -> None:

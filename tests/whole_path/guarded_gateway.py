@@ -28,7 +28,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from leafgate.server.bearer_tokens import hash_secret, new_token
+from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 ISSUER = "https://issuer.test"
 AUDIENCE = "https://gateway.test/mcp"

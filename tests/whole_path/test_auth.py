@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import httpx2
 import jwt
 import msgpack
 import pytest
+from backports import zstd
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gateways import SERVERS, gateway_on_stdio, text_of
 from guarded_gateway import (
@@ -55,26 +58,34 @@ INITIALIZE = {
         "clientInfo": {"name": "by hand", "version": "1"},
     },
 }
-ANN, BEN, OPS = handed("ann"), handed("ben"), handed("ops")
+ANN, BEN, CARA, RITA, OPS = (handed(name) for name in ("ann", "ben", "cara", "rita", "ops"))
 ISSUED = Issuer()
 OTHER_ISSUER = Issuer()
 PRINCIPALS = {
     "ann": {"tools": {"include": ["alpha:*"]}},
     "ben": {"tools": {"exclude": ["alpha:*"]}, "rate_limits": {"tool_hydrate": {"max_calls_per_minute": 2}}},
+    "cara": {"maps": ["openai/cl100k_base"]},
+    "rita": {"tools": {"exclude": ["ref:static-binary", "ref:template", "ref:*prompt*"]}},
 }
+REFERENCE = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Tokens of both kinds, and principals who see different tools."""
+    """Tokens of both kinds, and principals who see different tools and have different maps."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "jwks.json").write_text(ISSUED.document())
-    auth = {
-        "tokens": [who.entry() for who in (ANN, BEN, OPS)],
-        "jwt": {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "jwks.json"},
-        "resource": AUDIENCE,
+    settings = {
+        "mcpServers": {"alpha": NOTES, "beta": NOTES, "ref": REFERENCE},
+        "map": "qwen/qwen2",
+        "auth": {
+            "tokens": [who.entry() for who in (ANN, BEN, CARA, RITA, OPS)],
+            "jwt": {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "jwks.json"},
+            "resource": AUDIENCE,
+        },
+        "principals": PRINCIPALS,
     }
-    with guarded_gateway(folder, auth=auth, principals=PRINCIPALS) as running:
+    with guarded_gateway(folder, **settings) as running:
         yield running
 
 
@@ -113,8 +124,8 @@ def test_without_a_token_the_way_to_one_is_told(gateway: Guarded) -> None:
     assert refused.headers["cache-control"] == "no-store"
 
 
-async def test_the_sdks_own_client_finds_the_way(scoped: tuple[Guarded, dict[str, Handed]]) -> None:
-    gateway, _ = scoped
+async def test_the_sdks_own_client_finds_the_way(scoped: Scoped) -> None:
+    gateway = scoped.gateway
     refused = gateway.post(INITIALIZE)
     told = extract_resource_metadata_from_www_auth(refused)
     assert extract_scope_from_www_auth(refused) == "look work"
@@ -281,34 +292,37 @@ def test_a_session_is_its_openers(gateway: Guarded) -> None:
     assert gateway.post(ping, ANN.secret, **{"mcp-session-id": session}).status_code == 200
 
 
+@pytest.fixture(scope="module")
+def passing_through(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """Where tools are listed as they are."""
+    settings = {
+        "mode": "passthrough",
+        "auth": {"tokens": [ANN.entry(), OPS.entry()]},
+        "principals": {"ann": PRINCIPALS["ann"]},
+        "policy": {"rules": [{"effect": "deny", "tool": "count_notes", "principal": "ann"}, {"effect": "allow"}]},
+    }
+    with guarded_gateway(tmp_path_factory.mktemp("passing"), **settings) as running:
+        yield running
+
+
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_where_tools_are_listed_each_has_their_own_list(tmp_path: Path, protocol: str) -> None:
-    ann, eve = handed("ann"), handed("eve")
-    auth = {"tokens": [ann.entry(), BEN.entry(), eve.entry()]}
-    policy = {"rules": [{"effect": "deny", "tool": "count_notes", "principal": "ann"}, {"effect": "allow"}]}
-    with guarded_gateway(tmp_path, mode="passthrough", auth=auth, principals=PRINCIPALS, policy=policy) as running:
-        async with running.client(ann.secret, protocol) as client:
-            listed = [tool.name for tool in (await client.list_tools()).tools]
-            assert listed == ["search_notes", "read_note", "export_notes", "tool_view"]
-            read = await client.call_tool("read_note", {"number": 7})
-            assert read.structured_content["number"] == 7
-            for theirs in ("beta__read_note", "alpha__read_note", "never_heard_of"):
-                assert (await error_of(client, theirs, number=7))["error"] == "HYDRATE_FAILED"
-            assert (await error_of(client, "count_notes"))["error"] == "PERMISSION_DENIED"
-        async with running.client(eve.secret, protocol) as client:
-            listed = [tool.name for tool in (await client.list_tools()).tools]
-            assert {"alpha__read_note", "beta__read_note", "beta__count_notes"} <= {*listed}
+async def test_where_tools_are_listed_each_has_their_own_list(passing_through: Guarded, protocol: str) -> None:
+    async with passing_through.client(ANN.secret, protocol) as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        assert listed == ["search_notes", "read_note", "export_notes", "tool_view"]
+        read = await client.call_tool("read_note", {"number": 7})
+        assert read.structured_content["number"] == 7
+        for theirs in ("beta__read_note", "alpha__read_note", "never_heard_of"):
+            assert (await error_of(client, theirs, number=7))["error"] == "HYDRATE_FAILED"
+        assert (await error_of(client, "count_notes"))["error"] == "PERMISSION_DENIED"
+    async with passing_through.client(OPS.secret, protocol) as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        assert {"alpha__read_note", "beta__read_note", "beta__count_notes"} <= {*listed}
 
 
-async def test_each_may_ask_for_their_own_maps(tmp_path: Path) -> None:
-    ann = handed("ann")
+def test_each_may_ask_for_their_own_maps(gateway: Guarded) -> None:
     maps = MapFiles()
     qwen, cl100k = (maps.find(name).digest for name in ("qwen/qwen2", "openai/cl100k_base"))
-    settings = {
-        "map": "qwen/qwen2",
-        "auth": {"tokens": [ann.entry(), BEN.entry()]},
-        "principals": {"ann": {"maps": ["openai/cl100k_base"]}},
-    }
     call = {
         "jsonrpc": "2.0",
         "id": 2,
@@ -316,21 +330,16 @@ async def test_each_may_ask_for_their_own_maps(tmp_path: Path) -> None:
         "params": {"name": "tool_browse", "arguments": {"path": "/"}},
     }
 
-    with guarded_gateway(tmp_path, **settings) as running:
+    def answer(who: Handed, **headers: str) -> str:
+        session = gateway.post(INITIALIZE, who.secret).headers["mcp-session-id"]
+        return gateway.post(call, who.secret, **{"mcp-session-id": session}, **headers).text
 
-        def answer(who: Handed, **headers: str) -> str:
-            session = running.post(INITIALIZE, who.secret).headers["mcp-session-id"]
-            return running.post(call, who.secret, **{"mcp-session-id": session}, **headers).text
-
-        assert qwen in answer(BEN)
-        assert CODEC_META_KEY not in answer(ann)
-        assert cl100k in answer(ann, **{"x-codec-map": cl100k})
-        refused = answer(ann, **{"x-codec-map": qwen})
-        assert "ARGS_INVALID" in refused
-        assert "this gateway has no map" in refused
-
-
-REFERENCE = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
+    assert qwen in answer(BEN)
+    assert CODEC_META_KEY not in answer(CARA)
+    assert cl100k in answer(CARA, **{"x-codec-map": cl100k})
+    refused = answer(CARA, **{"x-codec-map": qwen})
+    assert "ARGS_INVALID" in refused
+    assert "this gateway has no map" in refused
 
 
 async def refusal_of(work: Awaitable[Any]) -> tuple[int, str]:
@@ -340,40 +349,30 @@ async def refusal_of(work: Awaitable[Any]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_resources_and_prompts_are_hidden_in_the_same_way(tmp_path: Path, protocol: str) -> None:
-    ann, ben, eve = handed("ann"), handed("ben"), handed("eve")
-    settings = {
-        "mcpServers": {"ref": REFERENCE, "alpha": NOTES},
-        "auth": {"tokens": [each.entry() for each in (ann, ben, eve)]},
-        "principals": {
-            "ann": {"tools": {"exclude": ["ref:static-binary", "ref:template", "ref:*prompt*"]}},
-            "ben": {"tools": {"include": ["alpha:*"]}},
-        },
-    }
-    with guarded_gateway(tmp_path, **settings) as running:
-        async with running.client(eve.secret, protocol) as client:
-            (prompt, *_) = [prompt.name for prompt in (await client.list_prompts()).prompts]
-            assert (await client.list_resource_templates()).resource_templates
-            assert (await client.read_resource("test://static-binary")).contents
-        async with running.client(ann.secret, protocol) as client:
-            assert await client.call_tool("resource_browse", {"path": "/"})
-            names = {resource.name for resource in (await client.list_resources()).resources}
-            assert names == {"static-text", "watched-resource"}
-            assert not (await client.list_resource_templates()).resource_templates
-            assert not (await client.list_prompts()).prompts
-            assert (await client.read_resource("test://static-text")).contents
-            never = await refusal_of(client.read_resource("test://never"))
-            for hidden in ("test://static-binary", "test://template/7/data"):
-                assert await refusal_of(client.read_resource(hidden)) == never
-            assert await refusal_of(client.get_prompt(prompt)) == await refusal_of(client.get_prompt("never"))
-            if protocol == "legacy":
-                await client.subscribe_resource("test://watched-resource")
-                never = await refusal_of(client.subscribe_resource("test://never"))
-                assert await refusal_of(client.subscribe_resource("test://static-binary")) == never
-        async with running.client(ben.secret, protocol) as client:
-            listed = {tool.name for tool in (await client.list_tools()).tools}
-            assert listed == {"tool_browse", "tool_hydrate", "tool_execute", "tool_view"}
-            assert not (await client.list_resources()).resources
+async def test_resources_and_prompts_are_hidden_in_the_same_way(gateway: Guarded, protocol: str) -> None:
+    async with gateway.client(OPS.secret, protocol) as client:
+        (prompt, *_) = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        assert (await client.list_resource_templates()).resource_templates
+        assert (await client.read_resource("test://static-binary")).contents
+    async with gateway.client(RITA.secret, protocol) as client:
+        assert await client.call_tool("resource_browse", {"path": "/"})
+        names = {resource.name for resource in (await client.list_resources()).resources}
+        assert names == {"static-text", "watched-resource"}
+        assert not (await client.list_resource_templates()).resource_templates
+        assert not (await client.list_prompts()).prompts
+        assert (await client.read_resource("test://static-text")).contents
+        never = await refusal_of(client.read_resource("test://never"))
+        for hidden in ("test://static-binary", "test://template/7/data"):
+            assert await refusal_of(client.read_resource(hidden)) == never
+        assert await refusal_of(client.get_prompt(prompt)) == await refusal_of(client.get_prompt("never"))
+        if protocol == "legacy":
+            await client.subscribe_resource("test://watched-resource")
+            never = await refusal_of(client.subscribe_resource("test://never"))
+            assert await refusal_of(client.subscribe_resource("test://static-binary")) == never
+    async with gateway.client(ANN.secret, protocol) as client:
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+        assert listed == {"tool_browse", "tool_hydrate", "tool_execute", "tool_view"}
+        assert not (await client.list_resources()).resources
 
 
 # What is for operators
@@ -412,34 +411,42 @@ def test_that_it_lives_is_told_to_everybody(gateway: Guarded, path: str) -> None
     assert "alpha" not in answer.text
 
 
-async def test_keys_that_are_fetched_from_a_url(tmp_path: Path) -> None:
-    with serving_document(ISSUED.document()) as url:
-        auth = {"jwt": {"issuer": ISSUER, "audience": [AUDIENCE], "jwks": url}}
-        with guarded_gateway(tmp_path, auth=auth) as running:
-            assert running.post(INITIALIZE, OTHER_ISSUER.token()).status_code == 401
-            async with running.client(ISSUED.token()) as client:
-                assert "search_notes" in await ids_at(client, "/beta")
-
-
 # Scopes
 
 
+@dataclass(frozen=True)
+class Scoped:
+    """A gateway whose tokens have scopes, whose signing keys are at a URL, and which has servers over HTTP."""
+
+    gateway: Guarded
+    who: dict[str, Handed]
+    headers_seen: Path
+
+
 @pytest.fixture(scope="module")
-def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guarded, dict[str, Handed]]]:
+def scoped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scoped]:
     folder = tmp_path_factory.mktemp("scoped")
-    (folder / "jwks.json").write_text(ISSUED.document())
     who = {"reader": handed("reader", "look"), "worker": handed("worker", "look", "work")}
-    auth = {
-        "tokens": [each.entry() for each in who.values()],
-        "jwt": {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "jwks.json"},
-        "scopes": {"look": ["browse"], "work": ["execute", "view"], "run": ["operate"]},
-    }
-    with guarded_gateway(folder, auth=auth) as running:
-        yield running, who
+    with serving_document(ISSUED.document()) as keys, header_logging_server(folder) as (url, seen):
+        auth = {
+            "tokens": [each.entry() for each in who.values()],
+            "jwt": {"issuer": ISSUER, "audience": [AUDIENCE], "jwks": keys},
+            "scopes": {"look": ["browse"], "work": ["execute", "view"], "run": ["operate"]},
+        }
+        own = {"Authorization": "Bearer the-servers-own"}
+        servers = {"alpha": NOTES, "web": {"url": url, "headers": own}, "bare": {"url": url}}
+        with guarded_gateway(folder, mcpServers=servers, auth=auth) as running:
+            yield Scoped(running, who, seen)
 
 
-async def test_scopes_allow_what_they_say(scoped: tuple[Guarded, dict[str, Handed]]) -> None:
-    gateway, who = scoped
+async def test_keys_that_are_fetched_from_a_url(scoped: Scoped) -> None:
+    assert scoped.gateway.post(INITIALIZE, OTHER_ISSUER.token(scope="look")).status_code == 401
+    async with scoped.gateway.client(ISSUED.token(scope="look")) as client:
+        assert "search_notes" in await ids_at(client, "/alpha")
+
+
+async def test_scopes_allow_what_they_say(scoped: Scoped) -> None:
+    gateway, who = scoped.gateway, scoped.who
     async with gateway.client(who["worker"].secret) as worker:
         found = await ids_at(worker, "/alpha")
         counted = await worker.call_tool("tool_execute", {"tool_id": found["count_notes"]})
@@ -461,10 +468,8 @@ async def test_scopes_allow_what_they_say(scoped: tuple[Guarded, dict[str, Hande
         ("something/new", {}),
     ],
 )
-def test_what_they_do_not_say_is_forbidden(
-    scoped: tuple[Guarded, dict[str, Handed]], method: str, params: dict[str, Any]
-) -> None:
-    gateway, who = scoped
+def test_what_they_do_not_say_is_forbidden(scoped: Scoped, method: str, params: dict[str, Any]) -> None:
+    gateway, who = scoped.gateway, scoped.who
     session = gateway.post(INITIALIZE, who["reader"].secret).headers["mcp-session-id"]
     body = {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}
     refused = gateway.post(body, who["reader"].secret, **{"mcp-session-id": session})
@@ -473,25 +478,56 @@ def test_what_they_do_not_say_is_forbidden(
     assert 'scope="work"' in challenge_of(refused)
 
 
-def test_a_packed_body_is_judged_too(scoped: tuple[Guarded, dict[str, Handed]]) -> None:
-    gateway, who = scoped
-    body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "tool_execute", "arguments": {}}}
-    headers = {"content-type": "application/x-codec-msgpack", "accept": "application/json, text/event-stream"}
-    refused = httpx2.post(
-        f"{gateway.url}/mcp", content=msgpack.packb(body), headers=headers | bearer(who["reader"].secret)
-    )
+PACKED_AS: dict[str, Callable[[bytes], bytes]] = {"identity": bytes, "gzip": gzip.compress, "zstd": zstd.compress}
+STATELESS = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.parametrize("encoding", PACKED_AS)
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+async def test_a_packed_body_is_judged_too(scoped: Scoped, encoding: str, era: str) -> None:
+    """The same bytes, of somebody who may execute and of somebody who may not."""
+    gateway, who = scoped.gateway, scoped.who
+    async with gateway.client(who["worker"].secret) as worker:
+        arguments = {"tool_id": (await ids_at(worker, "/alpha"))["count_notes"]}
+    params = {"name": "tool_execute", "arguments": arguments}
+    params |= {"_meta": STATELESS} if era == "stateless" else {}
+    body = msgpack.packb({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+    headers = {
+        "content-type": "application/x-codec-msgpack",
+        "content-encoding": encoding,
+        "accept": "application/json, text/event-stream",
+    }
+    modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "tool_execute"}
+
+    def sent_by(name: str) -> httpx2.Response:
+        secret = who[name].secret
+        if era == "handshake":
+            mine = {"mcp-session-id": gateway.post(INITIALIZE, secret).headers["mcp-session-id"]}
+        else:
+            mine = modern
+        packed = PACKED_AS[encoding](body)
+        return httpx2.post(f"{gateway.url}/mcp", content=packed, headers=headers | mine | bearer(secret), timeout=30)
+
+    executed = sent_by("worker")
+    assert executed.status_code == 200
+    assert "2000" in executed.text
+    refused = sent_by("reader")
     assert refused.status_code == 403
+    assert 'error="insufficient_scope"' in challenge_of(refused)
     assert 'scope="work"' in challenge_of(refused)
+    assert "2000" not in refused.text
 
 
 @pytest.mark.parametrize(
     ("scopes", "initialized", "browsed", "status"),
     [("look", 200, 200, 403), ("look run", 200, 200, 200), ("", 200, 403, 403), ("LOOK", 200, 403, 403)],
 )
-def test_a_jwt_brings_its_scopes(
-    scoped: tuple[Guarded, dict[str, Handed]], scopes: str, initialized: int, browsed: int, status: int
-) -> None:
-    gateway, _ = scoped
+def test_a_jwt_brings_its_scopes(scoped: Scoped, scopes: str, initialized: int, browsed: int, status: int) -> None:
+    gateway = scoped.gateway
     token = ISSUED.token(scope=scopes)
     opened = gateway.post(INITIALIZE, token)
     assert opened.status_code == initialized
@@ -501,37 +537,98 @@ def test_a_jwt_brings_its_scopes(
     assert gateway.get("/status", token).status_code == status
 
 
-def test_the_scopes_to_ask_for_are_told(scoped: tuple[Guarded, dict[str, Handed]]) -> None:
-    gateway, _ = scoped
+def test_the_scopes_to_ask_for_are_told(scoped: Scoped) -> None:
+    gateway = scoped.gateway
     assert 'scope="look work"' in challenge_of(gateway.post(INITIALIZE))
     told = gateway.get("/.well-known/oauth-protected-resource").json()
     assert told["scopes_supported"] == ["look", "work", "run"]
     assert told["resource"] == f"{gateway.url}/mcp"
 
 
-def test_a_token_that_is_taken_back_is_good_no_longer(tmp_path: Path) -> None:
-    ann, ben = handed("ann"), handed("ben")
-    with guarded_gateway(tmp_path, auth={"tokens": [ann.entry(), ben.entry()]}) as running:
-        session = running.post(INITIALIZE, ann.secret).headers["mcp-session-id"]
-        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-        assert running.post(ping, ann.secret, **{"mcp-session-id": session}).status_code == 200
-        write_settings(tmp_path, auth={"tokens": [ben.entry()]})
-        assert soon(lambda: running.post(ping, ann.secret, **{"mcp-session-id": session}).status_code == 401)
-        assert running.post(INITIALIZE, ben.secret).status_code == 200
-        write_settings(tmp_path)  # to switch auth off takes a restart; until then the last tokens hold, not the first
-        assert soon(lambda: "needs a restart to take hold: auth" in running.log.read_text())
-        assert running.post(INITIALIZE).status_code == 401
-        assert running.post(INITIALIZE, ann.secret).status_code == 401
-        assert running.post(INITIALIZE, ben.secret).status_code == 200
+# What the file says while the gateway runs
 
 
-def test_an_open_address_is_not_opened_to_strangers_by_a_reload(tmp_path: Path) -> None:
-    tokens = [handed("ann").entry()]
-    with guarded_gateway(tmp_path, "--host", "0.0.0.0", auth={"tokens": tokens}) as running:
-        here = Guarded(running.url.replace("0.0.0.0", "127.0.0.1"), running.log, "")
-        write_settings(tmp_path, auth={"tokens": tokens, "required": False})
-        assert soon(lambda: "the gateway goes on as it was" in running.log.read_text())
-        assert here.post(INITIALIZE).status_code == 401
+@dataclass(frozen=True)
+class Followed:
+    """A gateway and its file. Each test writes settings with tokens of its own first."""
+
+    gateway: Guarded
+    folder: Path
+
+    def follow(self, known: Handed, **settings: Any) -> None:
+        """The gateway goes by these settings, one of whose tokens is known."""
+        write_settings(self.folder, **settings)
+        assert soon(lambda: self.gateway.post(INITIALIZE, known.secret).status_code == 200)
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
+    folder = tmp_path_factory.mktemp("followed")
+    with guarded_gateway(folder, auth={"tokens": [handed("first").entry()]}) as running:
+        yield Followed(running, folder)
+
+
+def test_a_token_that_is_taken_back_is_good_no_longer(followed: Followed) -> None:
+    running, (ann, ben) = followed.gateway, (handed("ann"), handed("ben"))
+    followed.follow(ann, auth={"tokens": [ann.entry(), ben.entry()]})
+    session = running.post(INITIALIZE, ann.secret).headers["mcp-session-id"]
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    assert running.post(ping, ann.secret, **{"mcp-session-id": session}).status_code == 200
+    write_settings(followed.folder, auth={"tokens": [ben.entry()]})
+    assert soon(lambda: running.post(ping, ann.secret, **{"mcp-session-id": session}).status_code == 401)
+    assert running.post(INITIALIZE, ben.secret).status_code == 200
+    write_settings(followed.folder)  # to switch auth off takes a restart; until then the last tokens hold
+    assert soon(lambda: "needs a restart to take hold: auth" in running.log.read_text())
+    assert running.post(INITIALIZE).status_code == 401
+    assert running.post(INITIALIZE, ann.secret).status_code == 401
+    assert running.post(INITIALIZE, ben.secret).status_code == 200
+
+
+def test_a_stream_ends_with_its_token(followed: Followed) -> None:
+    running, (ann, ben) = followed.gateway, (handed("ann"), handed("ben"))
+    followed.follow(ann, auth={"tokens": [ann.entry(), ben.entry()]})
+
+    def listening(who: Handed) -> Any:
+        session = running.post(INITIALIZE, who.secret).headers["mcp-session-id"]
+        listed = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        assert running.post(listed, who.secret, **{"mcp-session-id": session}).status_code == 200
+        headers = {"accept": "text/event-stream", "mcp-session-id": session}
+        return httpx2.stream("GET", f"{running.url}/mcp", headers=headers | bearer(who.secret), timeout=60)
+
+    with listening(ann) as hers, listening(ben) as his:
+        # Ann's token goes, and something changes that both would hear of.
+        servers = {"alpha": NOTES, "beta": NOTES, "gamma": NOTES}
+        write_settings(followed.folder, auth={"tokens": [ben.entry()]}, mcpServers=servers)
+        assert any("list_changed" in line for line in his.iter_lines())
+        assert "list_changed" not in "".join(hers.iter_lines())
+
+
+def test_the_way_to_a_token_follows_the_file(followed: Followed) -> None:
+    running, ann = followed.gateway, handed("ann")
+    (followed.folder / "jwks.json").write_text(ISSUED.document())
+    where = "/.well-known/oauth-protected-resource/mcp"
+    followed.follow(ann, auth={"tokens": [ann.entry()]})
+    assert running.get(where).status_code == 404
+    for issuer in (ISSUER, "https://another.test"):
+        jwt_section = {"issuer": issuer, "audience": AUDIENCE, "jwks": "jwks.json"}
+        write_settings(followed.folder, auth={"tokens": [ann.entry()], "jwt": jwt_section})
+        token = ISSUED.token(iss=issuer)
+        assert soon(lambda token=token: running.post(INITIALIZE, token).status_code == 200)
+        assert f'resource_metadata="{running.url}{where}"' in challenge_of(running.post(INITIALIZE))
+        assert running.get(where).json()["authorization_servers"] == [issuer]
+
+
+async def test_a_limit_is_not_forgotten_when_the_file_changes(followed: Followed) -> None:
+    running, (ann, ben) = followed.gateway, (handed("ann"), handed("ben"))
+    limited = {"rate_limits": {"tool_hydrate": {"max_calls_per_session": 1}}}
+    followed.follow(ann, auth={"tokens": [ann.entry()]}, principals={"ann": limited})
+    async with running.client(ann.secret) as client:
+        tool = (await ids_at(client, "/alpha"))["read_note"]
+        assert not (await client.call_tool("tool_hydrate", {"tool_id": tool})).is_error
+        principals = {"ann": limited | {"tools": {"exclude": ["beta:*"]}}}
+        followed.follow(ben, auth={"tokens": [ann.entry(), ben.entry()]}, principals=principals)
+        assert "beta" not in text_of(await client.call_tool("tool_browse", {"path": "/"}))
+        assert (await error_of(client, "tool_hydrate", tool_id=tool))["error"] == "RATE_LIMITED"
 
 
 # Strangers, other transports, other servers
@@ -543,27 +640,24 @@ def test_a_foreign_host_is_misdirected_and_a_foreign_page_forbidden(gateway: Gua
         assert gateway.get(path, ANN.secret, origin="https://evil.example").status_code == 403
 
 
-async def test_a_clients_token_goes_no_further(tmp_path: Path) -> None:
-    who = handed("ann")
-    with header_logging_server(tmp_path) as (url, seen):
-        servers = {"web": {"url": url, "headers": {"Authorization": "Bearer the-servers-own"}}, "bare": {"url": url}}
-        with guarded_gateway(tmp_path, mcpServers=servers, auth={"tokens": [who.entry()]}) as running:
-            for mode in ("auto", "legacy"):
-                async with running.client(who.secret, mode) as client:
-                    for path in ("/web", "/bare"):
-                        echo = (await ids_at(client, path))["echo"]
-                        said = await client.call_tool("tool_execute", {"tool_id": echo, "args": {"text": "hello"}})
-                        assert text_of(said) == "hello"
-        lines = seen.read_text()
-        requests = [json.loads(line) for line in lines.splitlines()]
-        assert {request.get("authorization") for request in requests} == {None, "Bearer the-servers-own"}
-        assert who.secret not in lines
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_clients_token_goes_no_further(scoped: Scoped, mode: str) -> None:
+    secret = scoped.who["worker"].secret
+    async with scoped.gateway.client(secret, mode) as client:
+        for path in ("/web", "/bare"):
+            echo = (await ids_at(client, path))["echo"]
+            said = await client.call_tool("tool_execute", {"tool_id": echo, "args": {"text": "hello"}})
+            assert text_of(said) == "hello"
+    lines = scoped.headers_seen.read_text()
+    requests = [json.loads(line) for line in lines.splitlines()]
+    assert {request.get("authorization") for request in requests} == {None, "Bearer the-servers-own"}
+    assert secret not in lines
 
 
 async def test_sse_is_guarded_in_the_same_way(tmp_path: Path) -> None:
     ann, ben = handed("ann"), handed("ben")
     auth = {"tokens": [ann.entry(), ben.entry()]}
-    with guarded_gateway(tmp_path, transport="sse", auth=auth, principals=PRINCIPALS) as running:
+    with guarded_gateway(tmp_path, transport="sse", auth=auth, principals={"ann": PRINCIPALS["ann"]}) as running:
         assert "/sse" in running.announced
         assert running.get("/sse").status_code == 401
         assert running.get("/sse", handed("ann").secret).status_code == 401
@@ -587,7 +681,7 @@ async def test_sse_is_guarded_in_the_same_way(tmp_path: Path) -> None:
 
 
 async def test_sse_without_auth_keeps_clients_apart(tmp_path: Path) -> None:
-    with guarded_gateway(tmp_path, transport="sse") as running:
+    with guarded_gateway(tmp_path, transport="sse", mcpServers={"alpha": NOTES}) as running:
         async with running.sse_client(None) as one, running.sse_client(None) as two:
             exported = await one.call_tool("tool_execute", {"tool_id": (await ids_at(one, "/alpha"))["export_notes"]})
             (kept,) = exported.meta["leafgate/envelope"]["artifacts"]
@@ -612,46 +706,61 @@ async def test_stdio_asks_nobody(tmp_path: Path) -> None:
 # Listening where others can reach it
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_an_open_address_wants_auth(tmp_path: Path, host: str) -> None:
-    with pytest.raises(AssertionError, match="configure auth, or insist"), guarded_gateway(tmp_path, "--host", host):
-        pass
-    optional = {"tokens": [handed("ann").entry()], "required": False}
+@pytest.mark.parametrize(("host", "is_optional"), [("0.0.0.0", False), ("0.0.0.0", True), ("::", False)])
+def test_an_open_address_wants_auth(tmp_path: Path, host: str, is_optional: bool) -> None:
+    settings = {"auth": {"tokens": [ANN.entry()], "required": False}} if is_optional else {}
     with (
         pytest.raises(AssertionError, match="configure auth, or insist"),
-        guarded_gateway(tmp_path, "--host", host, auth=optional),
+        guarded_gateway(tmp_path, "--host", host, **settings),
     ):
         pass
 
 
-def test_with_auth_it_listens_there(tmp_path: Path) -> None:
-    settings = {"auth": {"tokens": [ANN.entry()]}, "allowed_hosts": ["gateway.test"]}
-    with guarded_gateway(tmp_path, "--host", "0.0.0.0", **settings) as running:
-        port = running.url.rpartition(":")[2]
-        here = Guarded(f"http://127.0.0.1:{port}", running.log, "")
-        for host, status in (
-            ("gateway.test", 200),
-            (f"gateway.test:{port}", 200),
-            ("localhost", 200),
-            ("gateway.test.evil.example", 421),
-            ("evil.example", 421),
-            (f"192.0.2.1:{port}", 421),
-        ):
-            assert here.get("/health", host=host).status_code == status
-        assert here.get("/health", origin="https://gateway.test").status_code == 200
-        assert here.get("/health", origin="https://evil.example").status_code == 403
-        assert here.post(INITIALIZE).status_code == 401
-        assert here.post(INITIALIZE, ANN.secret).status_code == 200
+@pytest.fixture(scope="module")
+def open_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
+    """A gateway that other machines can reach."""
+    folder = tmp_path_factory.mktemp("open")
+    settings = {"auth": {"tokens": [ANN.entry()]}, "allowed_hosts": ["gateway.test"], "mcpServers": {"alpha": NOTES}}
+    with guarded_gateway(folder, "--host", "0.0.0.0", **settings) as running:
+        yield Followed(running, folder)
+
+
+def test_with_auth_it_listens_there(open_address: Followed) -> None:
+    running = open_address.gateway
+    port = running.url.rpartition(":")[2]
+    for host, status in (
+        ("gateway.test", 200),
+        (f"gateway.test:{port}", 200),
+        ("localhost", 200),
+        ("gateway.test.evil.example", 421),
+        ("evil.example", 421),
+        (f"192.0.2.1:{port}", 421),
+    ):
+        assert running.get("/health", host=host).status_code == status
+    assert running.get("/health", origin="https://gateway.test").status_code == 200
+    assert running.get("/health", origin="https://evil.example").status_code == 403
+    assert running.post(INITIALIZE).status_code == 401
+    assert running.post(INITIALIZE, ANN.secret).status_code == 200
+    # What is announced can be pasted: with the address, the token and the file that it takes.
+    assert f'"url": "http://127.0.0.1:{port}/mcp"' in running.announced
+    assert '"Authorization": "Bearer YOUR-TOKEN"' in running.announced
+    assert f'"{open_address.folder / "leafgate.yaml"}"' in running.announced
+
+
+def test_an_open_address_is_not_opened_to_strangers_by_a_reload(open_address: Followed) -> None:
+    write_settings(open_address.folder, auth={"tokens": [ANN.entry()], "required": False})
+    assert soon(lambda: "the gateway goes on as it was" in open_address.gateway.log.read_text())
+    assert open_address.gateway.post(INITIALIZE).status_code == 401
 
 
 def test_an_operator_may_insist(tmp_path: Path) -> None:
-    with guarded_gateway(tmp_path, "--host", "0.0.0.0", "--insecure-bind") as running:
-        port = running.url.rpartition(":")[2]
-        assert httpx2.get(f"http://127.0.0.1:{port}/status").status_code == 200
+    with guarded_gateway(tmp_path, "--host", "0.0.0.0", "--insecure-bind", mcpServers={"alpha": NOTES}) as running:
+        assert running.get("/status").status_code == 200
 
 
 def test_ipv6(tmp_path: Path) -> None:
-    with guarded_gateway(tmp_path, "--host", "::1", auth={"tokens": [ANN.entry()]}) as running:
+    settings = {"auth": {"tokens": [ANN.entry()]}, "mcpServers": {"alpha": NOTES}}
+    with guarded_gateway(tmp_path, "--host", "::1", **settings) as running:
         assert running.url.startswith("http://[::1]:")
         assert running.post(INITIALIZE).status_code == 401
         assert running.post(INITIALIZE, ANN.secret).status_code == 200

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from gateways import SERVERS, HttpGateway, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
-from servers.leaf_faults import ANSWERS, QWEN, RIGHT, SECRET, TEXT
+from servers.leaf_faults import ANSWERS, QWEN, RESOURCE, RIGHT, SECRET, SPELLED, TEXT
 
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.storage.map_files import MapFiles
@@ -159,6 +159,25 @@ async def test_a_secret_cannot_be_recovered_from_ids(gateway: HttpGateway, level
             assert spelled.startswith("the key is ")
             assert SECRET not in spelled
             assert block.text == (spelled if form == "both" else "")
+
+
+@pytest.mark.parametrize("form", ["both", "ids", "text"])
+async def test_nor_from_ids_in_any_other_place(gateway: HttpGateway, form: str) -> None:
+    async with faults(gateway) as client:
+        assert not spells_secret(await answer(client, "ids elsewhere", map_id=QWEN.map.digest, form=form))
+        assert not spells_secret(await client.read_resource(RESOURCE["uri"]))
+        page = text_of(await client.call_tool("resource_browse", {"query": "secret"}))
+        resource_id = page.split(" ")[0]
+        assert not spells_secret(await client.call_tool("resource_read", {"resource_id": resource_id}))
+        (prompt, *_) = (await client.list_prompts()).prompts
+        assert not spells_secret(await client.get_prompt(prompt.name))
+
+
+def spells_secret(result: Any) -> bool:
+    """Whether the ids of the secret are somewhere in it, as JSON or within a text."""
+    shown = result.model_dump_json(by_alias=True).replace(" ", "")
+    ids = json.dumps(SPELLED[CODEC_META_KEY]["ids"], separators=(",", ":"))
+    return SECRET in shown or ids[1:-1] in shown
 
 
 async def test_clients_that_did_not_ask_get_no_ids(gateway: HttpGateway) -> None:

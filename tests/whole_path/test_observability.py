@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from click.testing import CliRunner
 from gateways import LEAFGATE, READY_SECONDS, ROOT, SERVERS, gateway_on_http, text_of
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from otlp_receiver import otlp_receiver
+from otlp_receiver import Receiver, otlp_receiver
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -33,11 +34,11 @@ pytestmark = pytest.mark.anyio
 SECRET = "sk-proj-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
 ARGUMENT = "my-diary-entry-of-tuesday"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PARENT_IN_HEADER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 DASHBOARD = ROOT / "docs" / "grafana" / "leafgate.json"
 
 
-@pytest.fixture
-def servers(tmp_path: Path) -> dict[str, Any]:
+def servers_in(folder: Path) -> dict[str, Any]:
     """A server with leaves, one without, and one that fails and gives away what it should not."""
     return {
         "time": {"command": "node", "args": [str(TIME_SERVER)]},
@@ -45,7 +46,7 @@ def servers(tmp_path: Path) -> dict[str, Any]:
         "faulty": {
             "command": sys.executable,
             "args": [str(SERVERS / "faulty.py")],
-            "env": {"FAULTY_FOLDER": str(tmp_path), "FAULTY_LEAK": f"postgres://admin:{SECRET}@db"},
+            "env": {"FAULTY_FOLDER": str(folder), "FAULTY_LEAK": f"postgres://admin:{SECRET}@db"},
         },
     }
 
@@ -88,14 +89,46 @@ def scraped(url: str) -> Counter[tuple[str, ...]]:
     return found
 
 
-async def test_a_scrape_shows_what_calls_changed(tmp_path: Path, servers: dict[str, Any]) -> None:
-    with gateway_on_http("--config", config_file(tmp_path, servers)) as gateway:
-        before = scraped(gateway.url)
-        await make_calls(gateway.url)
-        after = scraped(gateway.url)
-    changed = after - before
-    assert before["leafgate_catalog_tools",] == after["leafgate_catalog_tools",] > 6
-    assert before["leafgate_upstream_up", "faulty"] == 1
+@dataclass(frozen=True)
+class Watched:
+    """A gateway that runs, and what its pages said around five calls."""
+
+    url: str
+    log: Path
+    ready: httpx2.Response
+    before: Counter[tuple[str, ...]]
+    after: Counter[tuple[str, ...]]
+    recent: httpx2.Response
+    failed: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    folder = tmp_path_factory.mktemp("watched")
+    servers = servers_in(folder) | {"gone": {"command": str(folder / "no-such-program")}}
+    file = config_file(folder, servers, log={"level": "info", "format": "json"})
+    with gateway_process(file, folder / "log") as url:
+        ready = _answer(f"{url}/ready")
+        until = time.monotonic() + READY_SECONDS
+        while ready.status_code == 503 and time.monotonic() < until:
+            time.sleep(0.1)
+            ready = httpx2.get(f"{url}/ready")
+        before = scraped(url)
+        failed = anyio.run(make_calls, url)
+        after = scraped(url)
+        recent = httpx2.get(f"{url}/api/metrics").raise_for_status()
+        yield Watched(url, folder / "log", ready, before, after, recent, failed)
+
+
+def test_a_gateway_that_is_up_is_ready(watched: Watched) -> None:
+    assert (watched.ready.status_code, watched.ready.json()) == (200, {"status": "ready", "missing": []})
+    assert watched.before["leafgate_upstream_up", "gone"] == 0
+    assert watched.before["leafgate_upstream_up", "faulty"] == 1
+
+
+def test_a_scrape_shows_what_calls_changed(watched: Watched) -> None:
+    changed = watched.after - watched.before
+    assert watched.before["leafgate_catalog_tools",] == watched.after["leafgate_catalog_tools",] > 6
     assert changed["leafgate_requests_total", "tool_execute", "ok"] == 3
     assert changed["leafgate_requests_total", "tool_execute", "UPSTREAM_ERROR"] == 1
     assert changed["leafgate_requests_total", "tool_execute", "HYDRATE_FAILED"] == 1
@@ -110,55 +143,102 @@ async def test_a_scrape_shows_what_calls_changed(tmp_path: Path, servers: dict[s
     assert changed["leafgate_tokens_saved_total", "digests"] > 10_000
 
 
-async def test_what_cards_save_is_told_once_the_definitions_were_counted(
-    tmp_path: Path, servers: dict[str, Any]
-) -> None:
-    with gateway_on_http("--config", config_file(tmp_path, {"notes": servers["notes"]})) as gateway:
-        async with Client(f"{gateway.url}/mcp") as client:
-            with anyio.fail_after(READY_SECONDS):
-                while not scraped(gateway.url)["leafgate_tokens_whole_total", "cards"]:
-                    await client.call_tool("tool_browse", {"query": "search notes", "top_k": 1})
-                    await anyio.sleep(0.1)
-        found = scraped(gateway.url)
+async def test_what_cards_save_is_told_once_the_definitions_were_counted(watched: Watched) -> None:
+    async with Client(f"{watched.url}/mcp") as client:
+        with anyio.fail_after(READY_SECONDS):
+            while not scraped(watched.url)["leafgate_tokens_whole_total", "cards"]:
+                await client.call_tool("tool_browse", {"query": "search notes", "top_k": 1})
+                await anyio.sleep(0.1)
+    found = scraped(watched.url)
     saved = found["leafgate_tokens_whole_total", "cards"] - found["leafgate_tokens_shown_total", "cards"]
     assert found["leafgate_tokens_saved_total", "cards"] == saved > 0
 
 
-async def test_what_the_page_of_an_operator_reads(tmp_path: Path, servers: dict[str, Any]) -> None:
-    with gateway_on_http("--config", config_file(tmp_path, servers)) as gateway:
-        failed = await make_calls(gateway.url)
-        recent = httpx2.get(f"{gateway.url}/api/metrics").raise_for_status()
-        later = httpx2.get(f"{gateway.url}/api/metrics?since={recent.json()['now'] + 60}").json()
-        shown = CliRunner(env={"COLUMNS": "200"}).invoke(status_command, ["--url", gateway.url]).output
-        openmetrics = httpx2.get(f"{gateway.url}/metrics", headers={"accept": "application/openmetrics-text"})
-    found = recent.json()
+def test_what_the_page_of_an_operator_reads(watched: Watched) -> None:
+    found, correlation = watched.recent.json(), watched.failed["details"]["correlation_id"]
     for ring in ("seconds", "minutes"):
         assert sum(sample["leaf"] for sample in found[ring]) == 1
         assert sum(sample["shim"] for sample in found[ring]) == 1
         assert sum(sample["errors"] for sample in found[ring]) == 2
         assert sum(sample["upstreams"].get("notes", {"calls": 0})["calls"] for sample in found[ring]) == 2
+    later = httpx2.get(f"{watched.url}/api/metrics?since={found['now'] + 3600}").json()
     assert later["seconds"] == []
     errors = {error["code"]: error for error in found["recent_errors"]}
-    assert errors["UPSTREAM_ERROR"]["correlation_id"] == failed["details"]["correlation_id"]
+    assert errors["UPSTREAM_ERROR"]["correlation_id"] == correlation
     assert errors["UPSTREAM_ERROR"]["server"] == "faulty"
     # A digest is the gateway's own text: a leaf of the tool's would not spare it.
     assert [(tool["server"], tool["tool"]) for tool in found["graduate_next"]] == [("notes", "search_notes")]
-    assert SECRET not in recent.text
+    assert SECRET not in watched.recent.text
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(status_command, ["--url", watched.url]).output
     assert "graduate next" in shown
     assert "search_notes" in shown
-    assert failed["details"]["correlation_id"] in shown
+    assert correlation in shown
+    openmetrics = httpx2.get(f"{watched.url}/metrics", headers={"accept": "application/openmetrics-text"})
     assert sum(1 for _ in parse_openmetrics(openmetrics.text)) > 20
 
 
-async def test_spans_arrive_with_their_parents_and_without_secrets(tmp_path: Path, servers: dict[str, Any]) -> None:
+def test_every_metric_of_the_grafana_dashboard_is_served(watched: Watched) -> None:
+    served = _series_names(httpx2.get(f"{watched.url}/metrics").text)
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [*_queries(dashboard)]
+    used = {name for query in queries for name in re.findall(r"\b(?:leafgate|process|python)_[a-z_]+", query)}
+    assert len(queries) >= 12
+    assert used <= served
+    # And nothing that matters to an operator is left out.
+    assert {"leafgate_leaf_blocks_total", "leafgate_upstream_up", "leafgate_tokens_saved_total"} <= used
+
+
+async def test_log_lines_are_json_and_lead_from_an_answer_to_its_cause(watched: Watched) -> None:
+    async with Client(f"{watched.url}/mcp") as client:
+        await client.call_tool("tool_execute", await called(client, "echo", {"text": ARGUMENT}))
+        await client.call_tool("tool_execute", await called(client, "fail", {"kind": "lines"}))
+    written = watched.log.read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+    correlation = watched.failed["details"]["correlation_id"]
+    (cause,) = [line for line in lines if line.get("correlation_id") == correlation]
+    assert (cause["operation"], cause["server"], cause["level"]) == ("tool_execute", "faulty", "warning")
+    assert "cannot reach" in cause["message"]
+    assert any("[Codec][leaf]" in line["message"] for line in lines)
+    assert SECRET not in written
+    assert SECRET[10:40] not in written
+    assert ARGUMENT not in written
+    assert "\x1b" not in written
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a gateway has sent to a receiver of spans, and what its server was sent."""
+
+    receiver: Receiver
+    requests: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    folder = tmp_path_factory.mktemp("traced")
     with otlp_receiver() as receiver:
         tracing = {"endpoint": receiver.url, "headers": {"x-tenant": "blue"}, "service_name": "edge"}
-        with gateway_on_http("--config", config_file(tmp_path, servers, tracing=tracing)) as gateway:
-            async with Client(f"{gateway.url}/mcp") as client:
-                echo = await called(client, "echo", {"text": ARGUMENT})
-                await client.call_tool("tool_execute", echo, meta={"traceparent": PARENT})
-                failing = await called(client, "fail", {"kind": "leak"})
-                await client.call_tool("tool_execute", failing)
+        file = config_file(folder, servers_in(folder), tracing=tracing)
+        with gateway_on_http("--config", file) as gateway:
+            anyio.run(make_traced_calls, gateway.url)
+        # Spans are sent at the latest when the gateway ends.
+        seen = (folder / "seen.jsonl").read_text().splitlines()
+        yield Traced(receiver, [json.loads(line) for line in seen if "tools/call" in line])
+
+
+async def make_traced_calls(url: str) -> None:
+    """A call and a browse that have parents, and a call that fails."""
+    async with Client(f"{url}/mcp") as client:
+        echo = await called(client, "echo", {"text": ARGUMENT})
+        await client.call_tool("tool_execute", echo, meta={"traceparent": PARENT})
+        await client.call_tool("tool_execute", await called(client, "fail", {"kind": "leak"}))
+    async with httpx2.AsyncClient(headers={"traceparent": PARENT_IN_HEADER}) as http, _client_over(http, url) as client:
+        await client.call_tool("tool_browse", {"query": "time"})
+
+
+def test_spans_arrive_with_their_parents_and_without_secrets(traced: Traced) -> None:
+    receiver = traced.receiver
     executed = next(span for span in receiver.named("leafgate.tool_execute") if span.parent == PARENT[36:52])
     assert executed.trace == PARENT[3:35]
     assert executed.facts["leafgate.server"] == "faulty"
@@ -168,8 +248,7 @@ async def test_spans_arrive_with_their_parents_and_without_secrets(tmp_path: Pat
     (asked,) = [span for span in receiver.named("leafgate.upstream") if span.parent == executed.id]
     assert asked.facts == {"leafgate.server": "faulty", "leafgate.method": "tools/call", "leafgate.target": "echo"}
     # The server was told which span it works for.
-    calls = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines() if "tools/call" in line]
-    assert calls[0]["params"]["_meta"]["traceparent"] == f"00-{executed.trace}-{asked.id}-01"
+    assert traced.requests[0]["params"]["_meta"]["traceparent"] == f"00-{executed.trace}-{asked.id}-01"
     (failed,) = [span for span in receiver.named("leafgate.tool_execute") if span.is_error]
     assert failed.facts["error.type"] == "UPSTREAM_ERROR"
     assert len(str(failed.facts["leafgate.correlation_id"])) == 8
@@ -181,48 +260,20 @@ async def test_spans_arrive_with_their_parents_and_without_secrets(tmp_path: Pat
     assert receiver.headers[0]["x-tenant"] == "blue"
 
 
-async def test_a_header_names_the_parent_too(tmp_path: Path, servers: dict[str, Any]) -> None:
-    with (
-        otlp_receiver() as receiver,
-        gateway_on_http("--config", config_file(tmp_path, servers, tracing={"endpoint": receiver.url})) as gateway,
-    ):
-        async with (
-            httpx2.AsyncClient(headers={"traceparent": PARENT}) as http,
-            _client_over(http, gateway.url) as client,
-        ):
-            await client.call_tool("tool_browse", {"query": "time"})
-        gateway.process.terminate()
-        gateway.process.wait(READY_SECONDS)
-    assert [span.parent for span in receiver.named("leafgate.tool_browse")] == [PARENT[36:52]]
+def test_a_header_names_the_parent_too(traced: Traced) -> None:
+    (browsed,) = [
+        span for span in traced.receiver.named("leafgate.tool_browse") if span.trace == PARENT_IN_HEADER[3:35]
+    ]
+    assert browsed.parent == PARENT_IN_HEADER[36:52]
 
 
-async def test_a_receiver_that_is_not_there_costs_no_call(tmp_path: Path, servers: dict[str, Any]) -> None:
+def test_no_call_waits_for_a_receiver_that_is_not_there_and_metrics_can_be_switched_off(tmp_path: Path) -> None:
     tracing = {"endpoint": f"http://127.0.0.1:{free_port()}/v1/traces"}
-    with gateway_on_http("--config", config_file(tmp_path, servers, tracing=tracing)) as gateway:
-        assert (await make_calls(gateway.url))["error"] == "UPSTREAM_ERROR"
-
-
-async def test_log_lines_are_json_and_lead_from_an_answer_to_its_cause(tmp_path: Path, servers: dict[str, Any]) -> None:
-    file = config_file(tmp_path, servers, log={"level": "info", "format": "json"})
-    with gateway_process(file, tmp_path / "log") as url:
-        _answer(f"{url}/health")
-        failed = await make_calls(url)
-        async with Client(f"{url}/mcp") as client:
-            await client.call_tool("tool_execute", await called(client, "echo", {"text": ARGUMENT}))
-            noisy = await called(client, "fail", {"kind": "lines"})
-            await client.call_tool("tool_execute", noisy)
-    written = (tmp_path / "log").read_text()
-    lines = [json.loads(line) for line in written.splitlines()]
-    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
-    correlation = failed["details"]["correlation_id"]
-    (cause,) = [line for line in lines if line.get("correlation_id") == correlation]
-    assert (cause["operation"], cause["server"], cause["level"]) == ("tool_execute", "faulty", "warning")
-    assert "cannot reach" in cause["message"]
-    assert any("[Codec][leaf]" in line["message"] for line in lines)
-    assert SECRET not in written
-    assert SECRET[10:40] not in written
-    assert ARGUMENT not in written
-    assert "\x1b" not in written
+    file = config_file(tmp_path, servers_in(tmp_path), tracing=tracing, metrics=False)
+    with gateway_on_http("--config", file) as gateway:
+        assert anyio.run(make_calls, gateway.url)["error"] == "UPSTREAM_ERROR"
+        assert httpx2.get(f"{gateway.url}/metrics").status_code == 404
+        assert httpx2.get(f"{gateway.url}/status").status_code == 200
 
 
 def test_ready_is_told_apart_from_healthy(tmp_path: Path) -> None:
@@ -237,32 +288,6 @@ def test_ready_is_told_apart_from_healthy(tmp_path: Path) -> None:
         ready = httpx2.get(f"{url}/ready")
         assert ready.status_code == 503
         assert ready.json()["missing"] == ["the server deaf has neither come up nor failed yet"]
-
-
-def test_a_gateway_that_is_up_is_ready(tmp_path: Path, servers: dict[str, Any]) -> None:
-    gone = {"command": str(tmp_path / "no-such-program")}
-    with gateway_on_http("--config", config_file(tmp_path, {**servers, "gone": gone})) as gateway:
-        ready = httpx2.get(f"{gateway.url}/ready")
-        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "missing": []})
-        assert scraped(gateway.url)["leafgate_upstream_up", "gone"] == 0
-
-
-def test_metrics_can_be_switched_off(tmp_path: Path, servers: dict[str, Any]) -> None:
-    with gateway_on_http("--config", config_file(tmp_path, {"notes": servers["notes"]}, metrics=False)) as gateway:
-        assert httpx2.get(f"{gateway.url}/metrics").status_code == 404
-        assert httpx2.get(f"{gateway.url}/status").status_code == 200
-
-
-def test_every_metric_of_the_grafana_dashboard_is_served(tmp_path: Path, servers: dict[str, Any]) -> None:
-    with gateway_on_http("--config", config_file(tmp_path, {"notes": servers["notes"]})) as gateway:
-        served = _series_names(httpx2.get(f"{gateway.url}/metrics").text)
-    dashboard = json.loads(DASHBOARD.read_text())
-    queries = [*_queries(dashboard)]
-    used = {name for query in queries for name in re.findall(r"\b(?:leafgate|process|python)_[a-z_]+", query)}
-    assert len(queries) >= 12
-    assert used <= served
-    # And nothing that matters to an operator is left out.
-    assert {"leafgate_leaf_blocks_total", "leafgate_upstream_up", "leafgate_tokens_saved_total"} <= used
 
 
 def _series_names(text: str) -> set[str]:
@@ -285,11 +310,11 @@ def _queries(value: Any) -> Iterator[str]:
 
 
 def _answer(url: str) -> httpx2.Response:
-    """The first answer of a process that is starting."""
+    """The first answer of a process that is starting: nobody listens yet, then it listens and cannot answer yet."""
     until = time.monotonic() + READY_SECONDS
     while time.monotonic() < until:
         try:
-            return httpx2.get(url)
+            return httpx2.get(url, timeout=READY_SECONDS)
         except httpx2.ConnectError:
             time.sleep(0.05)
     raise AssertionError(f"nobody answers at {url}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from leafgate.model.call import Origin
+from leafgate.model.card import ChoiceCard
 from leafgate.model.envelope import Artifact
 from leafgate.model.errors import ErrorCode
 from leafgate.model.leaf import Reason
@@ -139,7 +140,7 @@ class NativeUpstream(PrimitiveUpstream, Protocol):
 
 
 class ArtifactStore(Protocol):
-    """Keeps what was withheld. A handle works only for the owner that made it."""
+    """Keeps what was withheld. A handle works only for the owner that made it. Raises StoreError, and nothing else."""
 
     async def put(self, owner: str, artifact: Artifact) -> str | None:
         """The handle, of at most HANDLE_CHARS characters; None where the artifact is too large to be kept."""
@@ -149,19 +150,101 @@ class ArtifactStore(Protocol):
 
 
 class ResultCache(Protocol):
-    """Keeps raw results of read-only tools for a while. An entry that cannot be kept is not an error."""
+    """Keeps raw results of read-only tools for a while. An entry that cannot be kept is not an error.
 
-    def epoch(self) -> int:
-        """Changes with every `clear`; a result is kept only if it was asked for in the present epoch."""
+    `get` and `put` raise StoreError where the store fails.
+    """
+
+    def epoch(self) -> str:
+        """Names the catalog of now; a result is found only by those who ask in the epoch that it was asked for in."""
         ...
 
     async def get(self, key: str) -> Mapping[str, Any] | None: ...
 
-    async def put(self, key: str, raw: Mapping[str, Any], epoch: int) -> None: ...
+    async def put(self, key: str, raw: Mapping[str, Any], epoch: str) -> None: ...
 
-    def clear(self) -> None:
-        """Forgets everything, at once: it is part of the one step that swaps a catalog."""
+    def renew(self, catalog: str) -> None:
+        """Another catalog, known by this digest, is in place. At once: it is part of the step that swaps it.
+
+        What was kept under another catalog is not found from now on. Gateways with equal catalogs may share results.
+        """
         ...
+
+
+class BrowseStates(Protocol):
+    """Keeps which cards each owner has seen, for stable pages. `seen` and `keep` raise StoreError."""
+
+    async def seen(self, owner: str) -> Mapping[str, ChoiceCard | None]:
+        """Ids, each with its card as it was first sighted, if it was; nothing for an owner who is not known."""
+        ...
+
+    async def keep(self, owner: str, seen: Mapping[str, ChoiceCard | None]) -> None: ...
+
+    def renew(self, catalog: str) -> None:
+        """Another catalog, known by this digest, is in place: what was seen may no longer exist."""
+        ...
+
+
+# What is counted (words of the telemetry's own), and how often.
+Counts = Mapping[tuple[str, ...], float]
+
+
+class SharedCounts(Protocol):
+    """Sums of counters that outlive a process, or that several processes add to. Raises StoreError."""
+
+    async def add(self, counts: Counts, since: str) -> None:
+        """Adds these, all or none, and once even if an answer is lost; `since` is kept where none was before."""
+        ...
+
+    async def sums(self) -> tuple[Counts, str]:
+        """Everything that was ever added, and since when."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeptSession:
+    """A session of the handshake era as another gateway can take it up: whose it is, and the words that opened it."""
+
+    user: str
+    hello: bytes
+
+
+@dataclass(frozen=True)
+class KeptEvent:
+    """What a gateway sent on one stream of a session; without a message it only marks a place."""
+
+    id: str
+    stream: str
+    gateway: str
+    message: bytes
+
+
+class Sessions(Protocol):
+    """Keeps what a client may come back for, at another gateway or after a restart. Raises StoreError."""
+
+    async def keep(self, id: str, session: KeptSession) -> None:
+        """For a while from now; whoever uses the session says so again in time."""
+        ...
+
+    async def find(self, id: str) -> KeptSession | None: ...
+
+    async def forget(self, id: str) -> None:
+        """The session, and its events."""
+        ...
+
+    async def note(self, id: str, stream: str, gateway: str, message: bytes) -> str:
+        """Keeps an event of a session, of which the last ones are kept, and names it."""
+        ...
+
+    async def noted(self, id: str, since: str) -> Sequence[KeptEvent]:
+        """The event of this name and those after it, in their order; nothing where it is not known."""
+        ...
+
+    async def beat(self, gateway: str) -> None:
+        """This gateway is there, and will be for some seconds."""
+        ...
+
+    async def is_alive(self, gateway: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -174,7 +257,7 @@ class QuotaBreach:
 
 
 class Quotas(Protocol):
-    """Counts calls per owner and scope. A scope is the name of a meta-tool, or a tool id."""
+    """Counts calls per owner and scope. A scope is the name of a meta-tool, or a tool id. Raises StoreError."""
 
     async def take(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
         """Counts one call in every scope, or in none of them and says which limit forbids it."""

@@ -18,15 +18,16 @@ from leafgate.admission.visibility import EVERYTHING, Visibility
 from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.model.errors import ConfigError
 from leafgate.model.principal import CAPABILITIES, Principal, is_principal_name
-from leafgate.server.auth import Auth
-from leafgate.server.bearer_tokens import BearerTokens, TokenEntry, read_hash
+from leafgate.server.auth.bearer_tokens import BearerTokens, TokenEntry, read_hash
+from leafgate.server.auth.jwks_source import keys_of_file, keys_of_url
+from leafgate.server.auth.jwt_verifier import DEFAULT_ALGORITHMS, JwtRules, JwtVerifier
+from leafgate.server.auth.layer import Auth
+from leafgate.server.auth.resource_metadata import ResourceMetadata
+from leafgate.server.auth.scope_grants import ScopeGrants
+from leafgate.server.auth.signing_keys import KEY_TYPES
 from leafgate.server.host_guard import is_loopback
-from leafgate.server.jwks_source import keys_of_file, keys_of_url
-from leafgate.server.jwt_verifier import DEFAULT_ALGORITHMS, JwtRules, JwtVerifier
-from leafgate.server.resource_metadata import ResourceMetadata
-from leafgate.server.scope_grants import ScopeGrants
-from leafgate.server.signing_keys import KEY_TYPES
-from leafgate.storage.quotas import RateLimiter
+from leafgate.storage.memory_state import MemoryState
+from leafgate.storage.state import State
 
 OTHERS: Final = "*"
 MEGABYTE: Final = 1024 * 1024
@@ -57,16 +58,19 @@ def make_access(
     principals: Mapping[str, Mapping[str, Any]],
     digest_of: Callable[[str], str | None],
     path: str,
+    counting: State | None = None,
 ) -> Access:
     """The access that two sections of a configuration describe.
 
-    `digest_of` finds the digest of a map by its name; `path` is the path of the MCP endpoint.
+    `digest_of` finds the digest of a map by its name; `path` is the path of the MCP endpoint; `counting` keeps the
+    counts of calls.
     """
+    counting = counting or MemoryState()
     _check_names(auth, principals)
     megabytes = {name: entry.get("artifact_quota_mb") for name, entry in principals.items()}
     return Access(
         auth=None if auth is None else _auth(auth, path),
-        rights={name: _rights(f"principals.{name}", entry, digest_of) for name, entry in principals.items()},
+        rights={name: _rights(name, entry, digest_of, counting) for name, entry in principals.items()},
         quotas={name: count * MEGABYTE for name, count in megabytes.items() if count is not None},
     )
 
@@ -165,13 +169,14 @@ def _metadata(section: Mapping[str, Any], grants: ScopeGrants, path: str) -> Res
     return ResourceMetadata(tuple(servers), tuple(grants.table or ()), section.get("resource"), path)
 
 
-def _rights(where: str, entry: Mapping[str, Any], digest_of: Callable[[str], str | None]) -> Rights:
+def _rights(name: str, entry: Mapping[str, Any], digest_of: Callable[[str], str | None], counting: State) -> Rights:
+    where = f"principals.{name}"
     tools, policy = entry.get("tools"), entry.get("policy")
     limits, maps = entry.get("rate_limits"), entry.get("maps")
     return Rights(
         visibility=EVERYTHING if tools is None else _visibility(where, tools),
         policy=None if policy is None else policy_of(policy),
-        quotas=None if limits is None else RateLimiter(rate_limits_of(limits)),
+        quotas=None if limits is None else counting.quotas(rate_limits_of(limits), where),
         maps=None if maps is None else frozenset(_digest(f"{where}.maps", name, digest_of) for name in maps),
     )
 

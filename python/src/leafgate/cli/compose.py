@@ -5,6 +5,8 @@ The only file that knows every room.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ from starlette.types import ASGIApp, Scope
 from leafgate.cli.auth import stay_closed
 from leafgate.cli.plan import Plan, make_plan, waiting_for_restart
 from leafgate.cli.saved_catalog import load_saved_offers, with_saved
+from leafgate.cli.server_secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.config.settings import Config
 from leafgate.gateway.refresh import Refresher
 from leafgate.gateway.rights import Rights
@@ -30,24 +33,25 @@ from leafgate.model.errors import ConfigError
 from leafgate.model.mode import META_TOOLS
 from leafgate.model.principal import Principal
 from leafgate.ports import Offers
-from leafgate.server.auth import Auth, AuthLayer
+from leafgate.server.auth.known_user import principal_of
+from leafgate.server.auth.layer import Auth, AuthLayer
+from leafgate.server.auth.resource_metadata import metadata_routes
+from leafgate.server.auth.scope_layer import ScopeLayer
 from leafgate.server.catalog_routes import catalog_routes
 from leafgate.server.codec_frames import CodecFrames
 from leafgate.server.dashboard_routes import OpenPages, dashboard_routes
 from leafgate.server.host_guard import host_rules
 from leafgate.server.http import MCP_PATH, Web
-from leafgate.server.known_user import principal_of
 from leafgate.server.map_header import MapHeader
 from leafgate.server.map_routes import ListedMap, map_routes
 from leafgate.server.mcp_server import GatewayServer, Surface, principal_behind
 from leafgate.server.operator_routes import operator_routes
-from leafgate.server.scope_layer import ScopeLayer
 from leafgate.storage.embedders import make_embedder
 from leafgate.storage.index_file import IndexFiles, default_directory
 from leafgate.storage.map_files import CARD_MAP
 from leafgate.storage.map_shelf import MapShelf
-from leafgate.storage.memory import MemoryArtifactStore
-from leafgate.telemetry.log import without_secrets
+from leafgate.telemetry.kept_counts import KeptCounts
+from leafgate.telemetry.log import keep_out, without_secrets
 from leafgate.telemetry.metrics import Metrics
 from leafgate.telemetry.prometheus import PrometheusPage, Standing
 from leafgate.telemetry.readiness import Readiness
@@ -66,10 +70,15 @@ class Gateway:
         self._auth = plan.access.auth
         self._started_with = plan.config
         config = plan.config
+        _keep_secrets_out(config)
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
         self.tracing = None if config.tracing is None else make_tracing(tracing_settings_of(config.tracing))
         self.fleet = Fleet(config.servers)
-        self._artifacts = MemoryArtifactStore(quota_of=self._artifact_quota_of)
+        self._state = plan.state
+        self._artifacts = self._state.artifacts(self._artifact_quota_of)
+        self._browse_states = plan.session_state.browse_states() if config.cache_stable else None
+        shared = self._state.shared_counts()
+        self._kept_counts = None if shared is None else KeptCounts(self.metrics, shared)
         self._index_store = IndexFiles(default_directory())
         self._embedder = make_embedder(config.embedder)
         self.runtime = GatewayRuntime(self._parts(plan))
@@ -105,6 +114,7 @@ class Gateway:
 
     def adopt(self, plan: Plan) -> list[str]:
         """Other settings from now on, in one step; says which of them wait for the next start."""
+        _keep_secrets_out(plan.config)
         self._plan = plan
         self._auth = plan.access.auth or self._auth
         self.watch.hold = plan.config.hold_risk
@@ -132,7 +142,8 @@ class Gateway:
             embedder=self._embedder,
             caught_up=self._caught_up,
             pinned=plan.pinned,
-            cache_stable=self._started_with.cache_stable,
+            browse_states=self._browse_states,
+            reach=_reach(config),
             tracer=UNTRACED if self.tracing is None else self.tracing,
         )
 
@@ -171,6 +182,8 @@ class Gateway:
             rules=host_rules(config.host, config.allowed_hosts, config.allowed_origins),
             transport="sse" if config.transport == "sse" else "http",
             drain_seconds=config.drain_seconds,
+            max_connections=config.max_connections,
+            sessions=self._state.sessions(),
         )
 
     def _maps_for(self, scope: Scope) -> tuple[str | None, Collection[str]]:
@@ -182,11 +195,10 @@ class Gateway:
 
     def _guards(self) -> tuple[list[Callable[[ASGIApp], ASGIApp]], list[BaseRoute]]:
         """Who comes in at all, and what they may do once a body can be read; and the routes that say how to get in."""
-        auth = self._plan.access.auth
-        if auth is None:
+        if self._auth is None:
             return [], []
         scoped = partial(ScopeLayer, auth=self._present_auth, own_tools=META_TOOLS[self.config.mode])
-        told = [] if auth.metadata is None else auth.metadata.routes()
+        told = metadata_routes(lambda: self._present_auth().metadata, self._plan.path)
         return [partial(AuthLayer, auth=self._present_auth), scoped], [*told]
 
     def _present_auth(self) -> Auth:
@@ -222,7 +234,7 @@ class Gateway:
     def _waiting_for(self) -> list[str]:
         trying = [m.spec.name for m in self.fleet.members() if not m.first_try_over.is_set()]
         # Anybody may ask whether a gateway is ready; which servers it has is for those who may come in.
-        names = trying if self._plan.access.auth is None else ["behind it"] * bool(trying)
+        names = trying if self._auth is None else ["behind it"] * bool(trying)
         missing = [f"the server {name} has neither come up nor failed yet" for name in names]
         return missing if self.refresher.is_caught_up else [*missing, "the catalog has not been built yet"]
 
@@ -239,14 +251,34 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Its upstreams are kept connected, and its catalog up to date, inside this context."""
-        async with anyio.create_task_group() as group:
+        """Its upstreams are kept connected, and its catalog up to date, inside this context.
+
+        StoreError, before anything was started, where its store cannot be used.
+        """
+        async with self._keeping(), anyio.create_task_group() as group:
             group.start_soon(self.refresher.run)
             async with self.fleet.running():
                 yield
             group.cancel_scope.cancel()
         if self.tracing is not None:
             await to_thread.run_sync(self.tracing.close)
+
+    @asynccontextmanager
+    async def _keeping(self) -> AsyncIterator[None]:
+        """The store is open inside this context; what was counted is told to it at the end."""
+        await self._state.open()
+        async with anyio.create_task_group() as group:
+            if self._kept_counts is not None:
+                await self._kept_counts.settle()
+                group.start_soon(self._kept_counts.run)
+            try:
+                yield
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    if self._kept_counts is not None:
+                        await self._kept_counts.settle()
+                    await self._state.close()
 
     @asynccontextmanager
     async def insisting(self) -> AsyncIterator[None]:
@@ -290,6 +322,19 @@ class Gateway:
             "tools": len(self.runtime.snapshot.catalog),
             "breakers": dict(self.runtime.breaker_phases),
         }
+
+
+def _keep_secrets_out(config: Config) -> None:
+    """What servers and services are given may be repeated by them, and is written down nowhere."""
+    services = secrets_in({"embedder": config.embedder or {}, "tracing": config.tracing or {}})
+    keep_out(services.union(secrets_of_url(config.state), *(secrets_of(server.reach) for server in config.servers)))
+
+
+def _reach(config: Config) -> str:
+    """Which servers, and with which credentials: a digest that differs where results may."""
+    servers = sorted(config.servers, key=lambda server: server.name)
+    ways = [(server.name, server.label, type(server.reach).__name__, vars(server.reach)) for server in servers]
+    return hashlib.sha256(json.dumps(ways, sort_keys=True, default=dict).encode()).hexdigest()[:32]
 
 
 class _News:

@@ -17,12 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from leafgate.cli.doctor_checks.access import check_access
 from leafgate.cli.doctor_checks.config_file import check_config, check_file
 from leafgate.cli.doctor_checks.finding import Finding
 from leafgate.cli.doctor_checks.gateway import check_port, check_url
 from leafgate.cli.doctor_checks.machine import check_machine
 from leafgate.cli.doctor_checks.maps import check_maps
 from leafgate.cli.doctor_checks.servers import check_servers, needs_node
+from leafgate.cli.doctor_checks.state import check_state
 from leafgate.cli.embedded import embedded_config
 from leafgate.cli.install import USUAL_CONFIG
 from leafgate.config.settings import Config
@@ -44,7 +46,7 @@ def command(*, file: Path | None, url: str | None, timeout: float | None, no_sta
     """Check everything that a gateway needs, and say how to mend what is missing.
 
     Python and Node.js, the file and the variables that it names, each server's command, each server itself (started,
-    and asked for its tools), the port, the maps, the permissions of a file with secrets.
+    and asked for its tools), who may come in, the store, the port, the maps, the permissions of a file with secrets.
     """
     if url is not None and file is not None:
         raise click.UsageError("give --config or --url, not both")
@@ -73,7 +75,9 @@ def _check_here(file: Path | None, timeout: float | None, no_start: bool, tell: 
     if config is not None:
         findings += check_config(config)
         findings += [] if no_start else anyio.run(check_servers, config.servers, timeout, tell)
-        findings.append(check_port(config.host, config.port, is_used=config.transport == "http"))
+        findings += check_access(config, reach=not no_start)
+        findings += [] if no_start else check_state(config)
+        findings.append(check_port(config.host, config.port, is_used=config.transport in ("http", "sse")))
     return [*findings, *check_maps(_default_map(config), tell)]
 
 

@@ -1,6 +1,7 @@
 """A change to somebody else's file. In: its text before and after. Out: a preview, then the change, then its undoing.
 
-Touches that file and its backups beside it. A change is made whole or not at all, and keeps the file's mode.
+Touches that file and its backups beside it. A change is made whole or not at all, and keeps the file's mode, unless
+it is to be private from now on.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ _STAMP: Final = "%Y%m%dT%H%M%S.%fZ"
 
 @dataclass(frozen=True)
 class FileChange:
-    """What a file holds, None if it is not there, and what it is to hold."""
+    """What a file holds, None if it is not there, and what it is to hold; `private`: for its owner's eyes alone."""
 
     path: Path
     before: str | None
     after: str
+    private: bool = False
 
     @property
     def is_needed(self) -> bool:
@@ -73,7 +75,7 @@ def _apply(change: FileChange, now: datetime) -> Path | None:
         _create_parents(change.path)
         _write(change.path, change.after, PRIVATE)
         return None
-    mode = stat.S_IMODE(change.path.stat().st_mode)
+    mode = PRIVATE if change.private else stat.S_IMODE(change.path.stat().st_mode)
     backup = _keep(change.path, _BACKUP, change.before, mode, now)
     _write(change.path, change.after, mode)
     return backup

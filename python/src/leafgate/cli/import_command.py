@@ -39,7 +39,7 @@ from leafgate.cli.consent import DRY_RUN_OPTION, YES_OPTION, agreed
 from leafgate.cli.file_change import FileChange, apply_all, undo, undoing
 from leafgate.cli.json_edit import with_value
 from leafgate.cli.own_entry import OWN_NAME, child_entry, is_own
-from leafgate.cli.server_secrets import Referenced, host_of, is_secret, with_references
+from leafgate.cli.server_secrets import Referenced, host_of, secret_names, with_references
 from leafgate.model.errors import ConfigError
 
 _PROJECT_FOLDERS: Final = (".vscode", ".cursor")
@@ -186,7 +186,7 @@ def _yaml_change(output: Path, force: bool, source: _Source, moved: Referenced) 
     inputs = [{"id": each["id"], "default": each["default"]} for each in source.file.inputs if _has_default(each)]
     document = {"mcpServers": servers} | ({"inputs": inputs} if inputs else {})
     body = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-    return FileChange(output.resolve(), _present(output, force), f"{header}{body}")
+    return FileChange(output.resolve(), _present(output, force), f"{header}{body}", private=True)
 
 
 def _has_default(entry: object) -> bool:
@@ -195,7 +195,7 @@ def _has_default(entry: object) -> bool:
 
 def _variables_change(output: Path, force: bool, values: Mapping[str, str]) -> FileChange:
     lines = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return FileChange(_variables_file(output), _present(_variables_file(output), force), lines)
+    return FileChange(_variables_file(output), _present(_variables_file(output), force), lines, private=True)
 
 
 def _variables_file(output: Path) -> Path:
@@ -218,13 +218,7 @@ def _pointing_change(source: _Source, output: Path, values: Mapping[str, str]) -
 
 
 def _report(plan: _Plan, output: Path) -> dict[str, Any]:
-    plain = [
-        f"{server}.{name}"
-        for server, entry in plan.moved.servers.items()
-        for holder in ("env", "headers")
-        for name, value in (entry.get(holder) or {}).items()
-        if is_secret(name, str(value))
-    ]
+    plain = [f"{server}.{name}" for server, entry in plan.moved.servers.items() for name in secret_names(entry)]
     return {
         "source": str(plan.source.file.path),
         "client": plan.source.client,
@@ -235,7 +229,7 @@ def _report(plan: _Plan, output: Path) -> dict[str, Any]:
                 "reach": str(entry["command"]) if "command" in entry else host_of(str(entry["url"])),
                 "env": sorted(entry.get("env") or {}),
             }
-            for name, entry in plan.moved.servers.items()
+            for name, entry in plan.carried.servers.items()
         ],
         "notices": list(plan.carried.notices),
         "variables": [*plan.carried.asked, *plan.moved.values],

@@ -14,6 +14,7 @@ from leafgate.cli.auth import Access, make_access
 from leafgate.cli.cleaning import make_cleaners
 from leafgate.cli.controls import make_controls
 from leafgate.cli.map_sources import make_shelf
+from leafgate.cli.state import make_state
 from leafgate.config.settings import Config
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.gateway.execute import Controls
@@ -23,7 +24,9 @@ from leafgate.server.mcp_server import MapOffer
 from leafgate.server.sse import SSE_PATH
 from leafgate.storage.map_files import CARD_MAP
 from leafgate.storage.map_shelf import MapShelf
+from leafgate.storage.memory_state import MemoryState
 from leafgate.storage.pin_file import load_pins
+from leafgate.storage.state import State
 
 # The settings that take hold while the gateway runs. The others are told as waiting for the next start.
 LIVE: Final = frozenset(
@@ -52,7 +55,11 @@ LIVE: Final = frozenset(
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of a gateway that its configuration decides alone."""
+    """The parts of a gateway that its configuration decides alone.
+
+    `session_state` keeps what belongs to sessions: counts of calls, and which cards were seen. A gateway on stdio has
+    one client, whose session ends with it; that state is in its memory, and nobody else's.
+    """
 
     config: Config
     maps: MapShelf
@@ -61,6 +68,8 @@ class Plan:
     controls: Controls
     access: Access
     pinned: Pinned | None
+    state: State
+    session_state: State
 
     @property
     def offer(self) -> MapOffer:
@@ -75,18 +84,22 @@ class Plan:
 def make_plan(config: Config, earlier: Plan | None = None) -> Plan:
     """Maps that are needed for sure are loaded here, so that a broken one ends the start."""
     maps = _kept(config, earlier, ("maps", "map", "accelerate"), lambda plan: plan.maps) or _shelf(config)
+    state, session_state = _states(config) if earlier is None else (earlier.state, earlier.session_state)
     cleaners = make_cleaners(config.sanitize, config.redact, config.sanitize_by_server)
     plan = Plan(
         config=config,
         maps=maps,
         clean=cleaners[0],
         clean_for=cleaners[1],
-        controls=_controls(config.controls, earlier),
+        controls=_controls(config.controls, earlier, state, session_state),
         access=Access(),
         pinned=None if config.pins is None else Pinned(load_pins(config.pins), config.hold_drift),
+        state=state,
+        session_state=session_state,
     )
     access = _kept(config, earlier, ("auth", "principals", "maps"), lambda plan: plan.access)
-    return replace(plan, access=access or make_access(config.auth, config.principals, maps.digest, plan.path))
+    access = access or make_access(config.auth, config.principals, maps.digest, plan.path, session_state)
+    return replace(plan, access=access)
 
 
 def waiting_for_restart(config: Config, running: Config) -> list[str]:
@@ -94,6 +107,11 @@ def waiting_for_restart(config: Config, running: Config) -> list[str]:
     changed = [each.name for each in fields(Config) if each.name not in LIVE and _differ(config, running, each.name)]
     toggled = (config.auth is None) != (running.auth is None)
     return [*changed, *(["auth"] if toggled else [])]
+
+
+def _states(config: Config) -> tuple[State, State]:
+    state = make_state(config.state)
+    return state, state if config.transport in ("http", "sse") else MemoryState()
 
 
 def _shelf(config: Config) -> MapShelf:
@@ -104,8 +122,8 @@ def _shelf(config: Config) -> MapShelf:
     return maps
 
 
-def _controls(blocks: Mapping[str, Any], earlier: Plan | None) -> Controls:
-    made = make_controls(blocks)
+def _controls(blocks: Mapping[str, Any], earlier: Plan | None, state: State, counting: State) -> Controls:
+    made = make_controls(blocks, state, counting)
     if earlier is None:
         return made
     before, kept = earlier.config.controls, earlier.controls

@@ -70,7 +70,7 @@ class Reloader(Generic[Prepared]):
         except Exception:
             log.exception("the configuration cannot be used, the gateway goes on as it was")
             return
-        self._files, self._stamp = config.files, await to_thread.run_sync(_stamp, config.files)
+        self._files, self._stamp = config.files, await to_thread.run_sync(_known_stamp, config.files, self._stamp)
         for notice in (*config.notices, *notices):
             log.warning("%s", notice)
         log.warning("the configuration was read again and applied")
@@ -79,6 +79,12 @@ class Reloader(Generic[Prepared]):
         with anyio.open_signal_receiver(signal.SIGHUP) as signals:
             async for _ in signals:
                 self._poked.set()
+
+
+def _known_stamp(files: Sequence[Path], before: Stamp) -> Stamp:
+    """The stamp of files that were just read: as it was before that, so that what changed meanwhile is read too."""
+    known = {each[0]: each for each in before}
+    return tuple(known.get(each[0], each) for each in _stamp(files))
 
 
 def _stamp(files: Sequence[Path]) -> Stamp:

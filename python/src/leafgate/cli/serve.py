@@ -7,27 +7,34 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from leafgate.cli.auth import asks_everybody
 from leafgate.cli.completion import complete_map
 from leafgate.cli.compose import Gateway, compose
 from leafgate.cli.embedded import embedded_config
+from leafgate.cli.own_entry import OWN_NAME, child_entry
 from leafgate.cli.reload import Reloader
 from leafgate.config.load import load_config
 from leafgate.config.settings import Config, Transport
 from leafgate.firewall.redact import redact_json
+from leafgate.server.host_guard import written
 from leafgate.server.http import MCP_PATH, bind, serve_http
 from leafgate.server.record import Recorder, recording
 from leafgate.server.sse import SSE_PATH
 from leafgate.server.stdio import ignore_signals, serve_stdio
-from leafgate.telemetry.log import setup_logging
+from leafgate.telemetry.log import setup_logging, without_secrets
 from leafgate.version import __version__
+
+# Where a gateway is found from this machine that listens on all its addresses.
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @click.command()
@@ -45,6 +52,10 @@ from leafgate.version import __version__
     help="The map that clients get ids of if they ask for none; 'none' for no ids.",
 )
 @click.option(
+    "--state",
+    help="Where results, counts and counters are kept: memory, sqlite:PATH or redis://HOST:PORT/0. [default: memory]",
+)
+@click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what clients ask and get to this file, for `leafgate context`.",
@@ -60,6 +71,7 @@ def command(
     port: int | None,
     insecure_bind: bool,
     map_name: str | None,
+    state: str | None,
     record: Path | None,
     log_level: str | None,
 ) -> None:
@@ -83,6 +95,7 @@ def command(
             host=host or config.host,
             port=config.port if port is None else port,
             insecure_bind=insecure_bind or config.insecure_bind,
+            state=config.state if state is None else state,
             map=None if chosen_map == "none" else chosen_map,
         )
 
@@ -93,9 +106,14 @@ def command(
         click.echo(f"leafgate: {notice}", err=True)
     try:
         with nullcontext() if record is None else recording(record, lambda said: redact_json(said).value) as recorder:
-            anyio.run(_serve, config, load, recorder)
+            anyio.run(_serve, config, load, recorder, backend_options={"use_uvloop": _has_uvloop()})
     except BaseExceptionGroup as group:
         raise _cause(group) from group
+
+
+def _has_uvloop() -> bool:
+    """Whether the faster event loop of the extra `fast` is there; uvicorn finds that extra's parser by itself."""
+    return sys.platform != "win32" and find_spec("uvloop") is not None
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -120,7 +138,7 @@ async def _serve(config: Config, load: Callable[[], Config], recorder: Recorder 
             ignore_signals()
             return
         host, port = listener.getsockname()[:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        url = f"http://{written(_ANY.get(host, host))}:{port}"
 
         async def ready() -> None:
             await gateway.fleet.settled()
@@ -143,19 +161,20 @@ def _announce(gateway: Gateway, url: str) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]leafgate {__version__}[/bold] is ready")
     for member in gateway.fleet.members():
-        up = member.state == "up"
-        state = (
-            f"[green]up[/green], {len(member.offers.tools)} tools" if up else f"[red]down[/red]: {member.last_failure}"
+        down = escape(without_secrets(str(member.last_failure)))
+        up = f"[green]up[/green], {len(member.offers.tools)} tools"
+        console.print(
+            f"  {escape(f'{member.spec.name:12}')} {up if member.state == 'up' else f'[red]down[/red]: {down}'}"
         )
-        console.print(f"  {member.spec.name:12} {state}")
     kind, path = ("sse", SSE_PATH) if gateway.config.transport == "sse" else ("http", MCP_PATH)
     console.print(f"  MCP endpoint [bold]{url}{path}[/bold]")
     console.print(f"  status       {url}/status")
-    over_http = {"mcpServers": {"leafgate": {"type": kind, "url": f"{url}{path}"}}}
-    program = str(Path(sys.argv[0]).absolute())
-    over_stdio = {"mcpServers": {"leafgate": {"command": program, "args": ["serve"]}}}
-    console.print("\nPaste into your client's configuration, for HTTP:")
-    console.print(json.dumps(over_http, indent=2), markup=False)
-    console.print("or for a client that starts it as a child:")
-    console.print(json.dumps(over_stdio, indent=2), markup=False)
+    asked = {} if gateway.config.auth is None else {"headers": {"Authorization": "Bearer YOUR-TOKEN"}}
+    file = next(iter(gateway.config.files), None)
+    for title, entry in (
+        ("\nPaste into your client's configuration, for HTTP:", {"type": kind, "url": f"{url}{path}", **asked}),
+        ("or for a client that starts it as a child:", child_entry(None, file)),
+    ):
+        console.print(title)
+        console.print(json.dumps({"mcpServers": {OWN_NAME: entry}}, indent=2), markup=False)
     console.print("\nCtrl-C stops the gateway and the servers behind it.")

@@ -1,26 +1,28 @@
 """The secrets in a client's servers. In: what its file says of them. Out: the same with references, or a text without.
 
-Touches nothing. A secret stands in a server's environment, its headers, or behind a flag among its arguments.
+Touches nothing. A secret stands in a server's environment, its headers, its URL, or behind a flag among its arguments.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from leafgate.firewall.redact import redact_text
 from leafgate.firewall.secrets import looks_random, name_type
+from leafgate.upstream.server_spec import HttpServer, StdioServer
 
 HIDDEN: Final = "(hidden)"
 LONG: Final = 8  # a value of an environment that is shorter, and not named like a secret, may be shown
 
 _HOLDERS: Final = ("env", "headers")
 _SECRET_HEADERS: Final = re.compile(r"authorization|cookie|x-api-key", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[A-Za-z]+(?:[ _./-][A-Za-z]+)*+")
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
 
@@ -45,6 +47,30 @@ def secrets_in(document: Any) -> frozenset[str]:
     return frozenset(_secrets(document))
 
 
+def secrets_of(reach: StdioServer | HttpServer) -> frozenset[str]:
+    """What a server is given that nobody else is to read: whole values, and the parts that it may repeat alone."""
+    if isinstance(reach, StdioServer):
+        flagged = {secret for _, secret in map(_flagged, ("", *reach.args), reach.args) if secret is not None}
+        held = _not_plain(reach.env.items())
+        # Where a password is all that is secret of an address, the rest helps whoever reads what went wrong with it.
+        whole = {name: value for name, value in held.items() if name_type(name) or not secrets_of_url(value)}
+        parts = frozenset[str]().union(*map(secrets_of_url, held.values()))
+        return secrets_in({"env": whole, "args": [*reach.args]}) | flagged | parts
+    headers = _not_plain(reach.headers.items())
+    tokens = frozenset(value.rpartition(" ")[2] for value in headers.values())  # behind `Bearer`
+    return secrets_in({"headers": headers, "url": reach.url}) | tokens | secrets_of_url(reach.url)
+
+
+def secrets_of_url(url: str) -> frozenset[str]:
+    """Its password, and what its query holds."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return frozenset()
+    found = (parts.password, *_not_plain(parse_qsl(parts.query)).values())
+    return frozenset(part for part in found if part)
+
+
 def host_of(url: str) -> str:
     """As much of a URL as may be shown: paths and queries hold keys too."""
     try:
@@ -61,6 +87,20 @@ def hide(text: str, secrets: Collection[str]) -> str:
         return f'"{HIDDEN}"' if _said(match[0]) in secrets else match[0]
 
     return redact_text(_JSON_STRING.sub(cover, text)).text
+
+
+def secret_names(entry: Mapping[str, Any]) -> list[str]:
+    """What of a server holds a secret in plain sight: the names of variables and headers, flags, its url."""
+    held = [
+        str(name)
+        for holder in _HOLDERS
+        for name, value in (entry.get(holder) or {}).items()
+        if is_secret(str(name), str(value))
+    ]
+    args = entry.get("args")
+    flagged = [_flagged(*pair) for pair in pairwise(("", *(args if isinstance(args, list) else ())))]
+    flags = [flag for flag, secret in flagged if secret is not None]
+    return [*held, *flags, *(["url"] if _is_secret_url(entry.get("url")) else [])]
 
 
 def with_references(servers: Mapping[str, Mapping[str, Any]]) -> Referenced:
@@ -80,6 +120,8 @@ def with_references(servers: Mapping[str, Mapping[str, Any]]) -> Referenced:
                 }
         if isinstance(entry.get("args"), list):
             changed["args"] = _args_with_references(values, server, entry["args"])
+        if _is_secret_url(entry.get("url")):
+            changed["url"] = _reference(values, server, f"{server}_url", entry["url"])
         made[server] = changed
     return Referenced(made, values)
 
@@ -120,7 +162,7 @@ def _secrets(value: Any) -> Iterator[str]:
                 yield from _held(key, inner)
             elif key == "args" and isinstance(inner, list):
                 yield from _behind_flags(inner)
-            elif key == "url" and isinstance(inner, str) and _tells_much(inner):
+            elif key == "url" and _is_secret_url(inner):
                 yield inner
             else:
                 yield from _secrets(inner)
@@ -137,8 +179,23 @@ def _held(holder: str, held: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
-def _tells_much(url: str) -> bool:
-    """Whether a URL holds a password, a query or a key among its path's segments."""
+def _not_plain(held: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What may be a secret. Words and paths that are not called one are none: a log without them could not be read."""
+    return {name: value for name, value in held if is_secret(name, value) or not _is_plain(value)}
+
+
+def _is_plain(value: str) -> bool:
+    if "://" in value:
+        return not _is_secret_url(value)
+    if value.startswith(("/", "./", "~/")):
+        return not any(looks_random(part.encode()) for part in value.split("/"))
+    return _WORDS.fullmatch(value) is not None
+
+
+def _is_secret_url(url: object) -> bool:
+    """Whether a URL holds a password, a query or a key among its path's segments, in plain sight."""
+    if not isinstance(url, str) or _REFERENCE.search(url):
+        return False
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -12,7 +12,7 @@ import click
 
 from leafgate.model.errors import ConfigError
 from leafgate.model.principal import is_principal_name
-from leafgate.server.bearer_tokens import hash_secret, new_token
+from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 MIN_SECRET = 12
 

@@ -14,14 +14,16 @@ from leafgate.model.leaf import Payload, is_digest, parse_digest
 from leafgate.tokens.encoder import Encoder
 
 ARGUMENTS_KEY: Final = "_codec_meta"
-MAX_ARGUMENT_IDS: Final = 1_000_000
+MAX_ARGUMENT_IDS: Final = 1 << 18
+# As much as may come as JSON. A token spells up to 128 bytes, so a small list of ids may stand for a large text.
+MAX_ARGUMENT_BYTES: Final = 4 << 20
 
 
 def claimed_arguments(args: Mapping[str, Any]) -> Payload | None:
     """The payload in these arguments, not yet judged; None where they are plain."""
-    found = args.get(ARGUMENTS_KEY)
-    if found is None:
+    if ARGUMENTS_KEY not in args:
         return None
+    found = args[ARGUMENTS_KEY]
     if len(args) > 1:
         raise _bad(f"{ARGUMENTS_KEY} stands for all arguments; there is no room for others beside it")
     if not isinstance(found, Mapping) or not is_digest(found.get("map_id")):
@@ -36,10 +38,16 @@ def claimed_arguments(args: Mapping[str, Any]) -> Payload | None:
 
 def decode_arguments(payload: Payload, encoder: Encoder) -> dict[str, Any]:
     """The object that the ids spell. Control ids and ids of no token are refused, as in a leaf."""
+    if any(type(id) is bool for id in payload.ids):  # else true would be read as 1
+        raise _bad(f"the ids of {ARGUMENTS_KEY} cannot be decoded: not-integer")
     try:
-        text = encoder.decode_bytes(payload.ids).decode()
+        spelled = encoder.decode_bytes(payload.ids)
     except IdsError as error:
         raise _bad(f"the ids of {ARGUMENTS_KEY} cannot be decoded: {error.reason}") from None
+    if len(spelled) > MAX_ARGUMENT_BYTES:
+        raise _bad(f"the ids of {ARGUMENTS_KEY} spell more than {MAX_ARGUMENT_BYTES} bytes")
+    try:
+        text = spelled.decode()
     except UnicodeDecodeError:
         raise _bad(f"the ids of {ARGUMENTS_KEY} spell no UTF-8") from None
     try:

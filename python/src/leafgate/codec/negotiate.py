@@ -14,32 +14,34 @@ ACCEPT_META_KEY: Final = "ai.codec/accept"
 MAP_HEADER: Final = "x-codec-map"
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
-# The header has two forms in the wild: the digest alone, and a URL with it. The URL is never looked at.
-_URL_FORM = re.compile(r"[^;]*;\s*sha256=([0-9a-fA-F]{64})\s*")
+# The header has two forms in the wild: the digest alone, and a URL with it. The URL, which may hold a semicolon of its
+# own, is never looked at.
+_URL_FORM = re.compile(r".*;\s*sha256=([0-9a-fA-F]{64})")
 
 
 def negotiate(
     meta: Mapping[str, Any] | None, header: str | None, default: str | None, offered: Collection[str]
 ) -> tuple[str | None, Form]:
-    """The request's own wish first, then the header, then the configured default, else no ids."""
+    """The request's own wish first, then the header, then the configured default, else no ids.
+
+    A wish that names a form and no map leaves the map to those that come after it.
+    """
     wish = meta.get(ACCEPT_META_KEY) if meta else None
-    if wish is not None:
-        return _from_wish(wish, default, offered)
-    if header:
-        return offered_map(_from_header(header), offered), "both"
-    return default, "both"
+    named, form = (None, "both") if wish is None else _read_wish(wish)
+    if form == "text":
+        return None, form
+    if named is not None:
+        return offered_map(named, offered), form
+    return offered_map(_from_header(header), offered) if header else default, form
 
 
-def _from_wish(wish: object, default: str | None, offered: Collection[str]) -> tuple[str | None, Form]:
+def _read_wish(wish: object) -> tuple[object, Form]:
     if not isinstance(wish, Mapping):
         raise GatewayError("ARGS_INVALID", f"{ACCEPT_META_KEY} is an object with map_id and form")
     form = wish.get("form", "both")
     if form not in FORMS:
         raise GatewayError("ARGS_INVALID", f"the form of {ACCEPT_META_KEY} is one of {', '.join(FORMS)}")
-    if form == "text":
-        return None, "text"
-    named = wish.get("map_id")
-    return (default, form) if named is None else (offered_map(named, offered), form)
+    return wish.get("map_id"), form
 
 
 def _from_header(header: str) -> str:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from leafgate.model.errors import CodecMetaMapMismatchError
 from leafgate.model.leaf import CODEC_META_KEY, LEGACY_BLOCK_TYPE, Payload, is_digest, parse_digest
 
 Source = Literal["meta", "sibling"]
+
+# What lies deeper than this reaches no client: the firewall withholds it.
+_LEVELS: Final = 200
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,31 @@ def strip_codec_meta(result: Mapping[str, Any]) -> Mapping[str, Any]:
     if len(stripped) == len(content) and all(new is old for new, old in zip(stripped, content, strict=True)):
         return result
     return {**result, "content": stripped}
+
+
+def strip_everywhere(value: Any, levels: int = _LEVELS) -> Any:
+    """The JSON value without payloads and siblings, wherever they lie; the very same object when there were none.
+
+    Ids spell a text. What cleans texts does not see them, so where nobody judges them they must not pass.
+    """
+    if isinstance(value, Mapping):
+        return _strip_members(without_payload(value), levels)
+    if isinstance(value, list) and levels > 0 and not set(map(type, value)) <= _SCALARS:
+        kept = [strip_everywhere(item, levels - 1) for item in value if not is_legacy_block(item)]
+        same = len(kept) == len(value) and all(new is old for new, old in zip(kept, value, strict=True))
+        return value if same else kept
+    return value
+
+
+def _strip_members(members: Mapping[str, Any], levels: int) -> Mapping[str, Any]:
+    if levels <= 0 or (CODEC_META_KEY not in members and set(map(type, members.values())) <= _SCALARS):
+        return members
+    kept = {
+        key: strip_everywhere(item, levels - 1)
+        for key, item in members.items()
+        if key != CODEC_META_KEY and not is_legacy_block(item)
+    }
+    same = len(kept) == len(members) and all(
+        new is old for new, old in zip(kept.values(), members.values(), strict=True)
+    )
+    return members if same else kept

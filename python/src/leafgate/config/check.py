@@ -84,9 +84,8 @@ class _Checking:
         if not isinstance(value, dict):
             self.refuse(at, f"needs to be {kind.hint}")
             return None
-        unknown = [name for name in value if name not in kind.by_name]
-        self._unknown(unknown, kind, at)
-        if not {nearest(name, [*kind.by_name]) for name in unknown} & {*kind.exactly_one}:
+        refused = self._unknown([name for name in value if name not in kind.by_name], kind, at)
+        if not {nearest(name, [*kind.by_name]) for name in refused} & {*kind.exactly_one}:
             self._combined(value, kind, at)
         found: dict[str, Any] = {}
         for key in kind.keys:
@@ -110,12 +109,14 @@ class _Checking:
             self.refuse(at, f"has no value; leave it out, or give {key.kind.hint}")
         return None
 
-    def _unknown(self, unknown: list[str], kind: Section, at: KeyPath) -> None:
+    def _unknown(self, unknown: list[str], kind: Section, at: KeyPath) -> list[str]:
+        """Those that are refused: in a client's own file, keys for that client are not."""
         if unknown and kind.foreign and self.client_file:
             self.notices.append(self._passed_over(unknown, kind, at))
-            return
+            return []
         for name in unknown:
             self.refuse((*at, name), f"unknown key{_where_known(name, kind)}")
+        return unknown
 
     def _passed_over(self, unknown: list[str], kind: Section, at: KeyPath) -> str:
         told = []

@@ -37,6 +37,9 @@ HASH: Final = Text(
     "a hash; `leafgate token new NAME` makes a token and its hash",
     pattern=r"sha256:[0-9a-f]{64}|scrypt:[0-9]{1,9}:[0-9]{1,3}:[0-9]{1,3}:[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+",
 )
+STATE: Final = Text(
+    "memory, sqlite:PATH or redis://HOST:PORT/NUMBER", pattern=r"memory|sqlite:.+|(rediss?|valkeys?|unix)://\S+"
+)
 _MAP_NAMES: Final = ListOf(_WORD, "a list of map digests or ids")
 _GLOBS: Final = ListOf(_WORD, "a list of globs on tool names, such as [get_*]")
 _ID_GLOBS: Final = ListOf(_WORD, "a list of globs on tool ids, such as [files:*]")
@@ -442,6 +445,21 @@ TOP: Final = Section(
             Number(0, 3600, unit="seconds"),
             "Seconds that running calls get when the gateway stops.",
             3.0,
+            group=_SERVING,
+        ),
+        Key(
+            "max_connections",
+            Whole(1, 65_536),
+            "Connections over HTTP that are open at once; further ones are answered with 503.",
+            4_096,
+            group=_SERVING,
+        ),
+        Key(
+            "state",
+            STATE,
+            "Where results, counts of calls and counters are kept: `memory`; a file that outlives the process; or a "
+            "Redis or Valkey server that gateways share. See [scaling](scaling.md#state).",
+            "memory",
             group=_SERVING,
         ),
         Key(

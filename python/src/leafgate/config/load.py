@@ -55,6 +55,7 @@ def config_of(document: Document, environ: Mapping[str, str]) -> Config:
         hold_risk=value["on_risk"] == "hold",
         sanitize_by_server=_by_server(value, labels, "sanitize"),
         check_by_server=_by_server(value, labels, "check"),
+        state=_beside(document.path.parent, value["state"]),
         controls={key: value[key] for key in CONTROL_KEYS if key in document.value},
         notices=(*checked.notices, *notices),
         files=tuple(dict.fromkeys((document.path, *checked.files, *found.files))),
@@ -65,6 +66,12 @@ def _by_server(value: Mapping[str, Any], labels: Mapping[str, str], key: str) ->
     """What servers say for themselves, by the names under which their tools appear."""
     block = value.get(block_name(value), {})
     return {labels[name]: spec[key] for name, spec in block.items() if key in spec}
+
+
+def _beside(folder: Path, state: str) -> str:
+    """A file of state is named relative to the file that names it, as all files are."""
+    kind, _, path = state.partition(":")
+    return f"sqlite:{folder / path}" if kind == "sqlite" else state
 
 
 def _input_defaults(inputs: object) -> dict[str, str]:

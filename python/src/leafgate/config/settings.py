@@ -38,6 +38,8 @@ class Config:
     allowed_origins: tuple[str, ...] = ()
     insecure_bind: bool = False
     drain_seconds: float = 3.0
+    max_connections: int = 4_096
+    state: str = field(default="memory", repr=False)  # may hold a password
     mode: ExposureMode = ExposureMode.GATEWAY
     hydrate: bool = True
     url_safe_names: bool = False

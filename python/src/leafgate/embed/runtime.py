@@ -35,6 +35,7 @@ from leafgate.model.errors import CatalogError, GatewayError, UpstreamFailure
 from leafgate.model.mode import ExposureMode
 from leafgate.model.tool import HydrationResult
 from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Quotas, ResultCache, ToolListing, Upstream
+from leafgate.storage.browse_states import MemoryBrowseStates
 from leafgate.storage.map_files import CARD_MAP
 from leafgate.storage.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
@@ -102,7 +103,7 @@ class ProxyRuntime:
                 encoder_of=maps.prepared,
                 controls=controls,
                 budget=budget,
-                cache_stable=cache_stable,
+                browse_states=MemoryBrowseStates() if cache_stable else None,
                 embedder=embedder,
             )
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from leafgate.firewall.fit import Count, cut_line, head_of, tail_of
 from leafgate.firewall.logs import Alarms, find_alarms
@@ -20,6 +20,7 @@ from leafgate.firewall.tables import TableSample, csv_line
 from leafgate.model.envelope import HANDLE_CHARS
 
 Clean = Callable[[str], str]
+NotKept = Literal["too large to be kept", "not kept: the gateway's store fails"]
 
 LONGEST_LINE: Final = 300
 _LONGEST_CELL: Final = 48
@@ -37,11 +38,11 @@ class Digest:
     shape: Shape
     facts: tuple[str, ...] = ()
 
-    def text(self, handle: str | None) -> str:
-        """The digest as the model reads it; without a handle where the text could not be kept."""
+    def text(self, handle: str | None, why_not: NotKept = "too large to be kept") -> str:
+        """The digest as the model reads it; without a handle where the text could not be kept, and why."""
         if handle is None:
             note, _, body = self.template.partition("\n")
-            return f"{note.partition(' Read on:')[0]} It was too large to be kept.]\n{body}"
+            return f"{note.partition(' Read on:')[0]} It was {why_not}.]\n{body}"
         return self.template.replace(_HANDLE, handle, 1)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from leafgate.firewall.blocks import MAX_ANNOTATED, Block, Piece, is_text_type, read_block
 from leafgate.firewall.cleaner import NOTHING, Cleaner, Found
-from leafgate.firewall.digest import Digest, digest
+from leafgate.firewall.digest import Digest, NotKept, digest
 from leafgate.firewall.facts import facts_of
 from leafgate.firewall.fit import Count, total
 from leafgate.firewall.size import Size, weigh
@@ -44,14 +44,14 @@ class Withheld:
     digest: Digest | None = None
     noted: bool = True
 
-    def block(self, handle: str | None) -> Block | None:
+    def block(self, handle: str | None, why_not: NotKept = "too large to be kept") -> Block | None:
         if self.digest is not None:
-            return self.piece.with_text(self.digest.text(handle))
+            return self.piece.with_text(self.digest.text(handle, why_not))
         if not self.noted:
             return None
         what = f"{self.media_type[:60]}, {len(self.content)} bytes"
         if handle is None:
-            return {"type": "text", "text": f"[{what}, too large to be kept]"}
+            return {"type": "text", "text": f"[{what}, {why_not}]"}
         call = f'tool_view {{"handle":"{handle}","selector":{{"type":"bytes"}}}}'
         return {"type": "text", "text": f"[{what}: {call}]"}
 

@@ -6,30 +6,43 @@ Awaits the ArtifactStore port. Order: clean, shorten (what is withheld is stored
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
+from time import thread_time
 from typing import Any, Final, TypeVar
 
-from anyio import to_thread
+from anyio import lowlevel, to_thread
 
 from leafgate.codec.ledger import Ledger
-from leafgate.codec.read_leaf import find_codec_meta, is_legacy_block, is_text_block, without_payload
+from leafgate.codec.read_leaf import (
+    find_codec_meta,
+    is_legacy_block,
+    is_text_block,
+    strip_everywhere,
+    without_payload,
+)
 from leafgate.codec.write_leaf import with_payload
 from leafgate.firewall.cleaner import Cleaner
+from leafgate.firewall.digest import NotKept
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
 from leafgate.gateway.serving import UNTRACED
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
+from leafgate.model.errors import GatewayError, StoreError
 from leafgate.model.leaf import Level
 from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
 from leafgate.tokens.encoder import Encoder
 
-# Below this many characters a text is tokenized faster than a thread is found.
-THREAD_FROM: Final = 16_384
+log = logging.getLogger("leafgate.gateway")
+
+# Of bytes: so many are cleaned and tokenized in some 5 ms, and the loop is to be held for 20 ms at most.
+THREAD_FROM: Final = 8_192
+# A result may have ten thousand blocks: others get their turn while so many of them are reported.
+REPORTS_AT_ONCE: Final = 200
 SUMMARY_CHARS: Final = 500
 
 Block = Mapping[str, Any]
@@ -61,11 +74,18 @@ class Door:
         return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
 
     async def ledger(self, asking: Asking, origin: Origin | None = None) -> Ledger | None:
-        """Where the ids of a result's texts are kept; None for a client that gets no ids."""
+        """Where the ids of a result's texts are kept; None for a client that gets no ids.
+
+        A map that was there when the call began may be gone by now. The answer is worth more than its ids.
+        """
         if asking.map_digest is None:
             return None
+        try:
+            encoder = await self.encoder_of(asking.map_digest)
+        except GatewayError:
+            return None
         level = self.level if origin is None else self.level_for.get(origin.server, self.level)
-        return Ledger(await self.encoder_of(asking.map_digest), level, perf_counter)
+        return Ledger(encoder, level, thread_time)  # of this thread alone: what others did meanwhile is no cost
 
     def counter(self, ledger: Ledger | None) -> Count:
         """Counts as the receiving model does, where its map is known."""
@@ -82,9 +102,11 @@ class _Tally:
     def add(self, report: LeafReport, *, is_own: bool) -> None:
         (self.own if is_own else self.reports).append(report)
 
-    def tell(self, recorder: Recorder, origin: Origin, map_digest: str) -> None:
-        for report in self.reports:
+    async def tell(self, recorder: Recorder, origin: Origin, map_digest: str) -> None:
+        for told, report in enumerate(self.reports, 1):
             recorder.leaf(origin, map_digest, report)
+            if told % REPORTS_AT_ONCE == 0:
+                await lowlevel.checkpoint()
         for report in self.own:
             recorder.own_text(map_digest, report.tokens, report.tokenize_seconds)
 
@@ -119,13 +141,13 @@ async def deliver_result(
     tally = _Tally()
     with door.tracer.stage("ids"):
         visible = await off_loop(size, partial(_with_ids, kept, own, ledger, asking, tally))
-    tally.tell(door.recorder, origin, asking.map_digest or "")
+    await tally.tell(door.recorder, origin, asking.map_digest or "")
     is_error = raw.get("isError") is True
     told: dict[str, Any] = {"server": origin.server, "tool": origin.tool, **(provenance or {})}
     told |= screened.found.as_provenance()
     if screened.annotations:
         told["content_annotations"] = list(screened.annotations)
-    if asking.map_digest is not None:
+    if ledger is not None:
         told |= {"map_id": asking.map_digest, "codec": tally.as_json()}
     envelope = ResultEnvelope(
         "error" if is_error else "ok",
@@ -136,8 +158,7 @@ async def deliver_result(
     )
     result: dict[str, Any] = {"content": visible, "isError": is_error}
     if structured and isinstance(raw.get("structuredContent"), Mapping):
-        cleaned = await off_loop(size, partial(cleaner.json, raw["structuredContent"]))
-        result["structuredContent"] = cleaned.value
+        result["structuredContent"] = await off_loop(size, partial(_clean_structured, raw, cleaner))
     return result | {"_meta": {ENVELOPE_META_KEY: envelope.as_json()}}
 
 
@@ -148,7 +169,7 @@ async def deliver_own(
     block: Block = {"type": "text", "text": text}
     ledger = await door.ledger(asking)
     if ledger is not None:
-        block, known = await off_loop(len(text), partial(ledger.annotate, block, asking.form))
+        block, known = await off_loop(_most_bytes(text), partial(ledger.annotate, block, asking.form))
         door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
     result: dict[str, Any] = {"content": [dict(block)], "isError": is_error}
     return result | ({"_meta": dict(meta)} if meta else {})
@@ -175,11 +196,16 @@ def _readable(raw: Mapping[str, Any]) -> tuple[list[Block], Any]:
         if not isinstance(block, Mapping) or is_legacy_block(block):
             continue
         found = find_codec_meta(raw, index)
-        blocks.append(block if found is None else with_payload(block, found.as_json()))
+        rest = strip_everywhere(block)  # ids elsewhere than on a text block have nobody who judges them
+        blocks.append(rest if found is None else with_payload(rest, found.as_json()))
     structured = raw.get("structuredContent")
     if structured is not None and any(_tells(block, structured) for block in blocks):
         structured = None
-    return blocks, structured
+    return blocks, strip_everywhere(structured)
+
+
+def _clean_structured(raw: Mapping[str, Any], cleaner: Cleaner) -> Any:
+    return cleaner.json(strip_everywhere(raw["structuredContent"])).value
 
 
 def _tells(block: Block, structured: object) -> bool:
@@ -195,15 +221,23 @@ def _tells(block: Block, structured: object) -> bool:
 
 
 def _rough_size(raw: Mapping[str, Any]) -> int:
-    """Enough to know whether the work is large: the strings of the blocks; any structured content counts as large."""
-    content = raw.get("content")
-    size = THREAD_FROM if raw.get("structuredContent") else 0
-    for block in content if isinstance(content, Sequence) and not isinstance(content, str) else ():
-        inner = block.get("resource") if isinstance(block, Mapping) else None
-        for holder in (block, inner):
-            if isinstance(holder, Mapping):
-                size += 64 + sum(len(part) for part in holder.values() if isinstance(part, str))
+    """Enough to know whether the work is large, and not more: what is beyond THREAD_FROM is not looked at."""
+    size = 0
+    waiting: list[Any] = [raw.get("content"), raw.get("structuredContent")]
+    while waiting and size < THREAD_FROM:
+        value = waiting.pop()
+        if isinstance(value, str):
+            size += _most_bytes(value)
+        elif isinstance(value, Mapping | list):
+            size += 16 + len(value)
+            if size < THREAD_FROM:
+                inside = value.values() if isinstance(value, Mapping) else value
+                waiting += [item for item in inside if isinstance(item, str | Mapping | list)]
     return size
+
+
+def _most_bytes(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 async def _store(
@@ -219,16 +253,25 @@ async def _store(
             continue
         label = f"{origin.server}:{origin.tool}"
         artifact = Artifact(slot.content, slot.media_type, label, origin, slot.size is not None)
-        handle = await door.artifacts.put(asking.owner, artifact)
-        block = slot.block(handle)
+        handle, why_not = await _kept(door, asking, artifact)
+        block = slot.block(handle, why_not)
         if handle is not None:
             refs.append(_ref(handle, slot))
         if block is not None:
             own.add(len(blocks))
             blocks.append(block)
         if slot.size is not None and slot.digest is not None:
-            door.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle)))
+            door.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle, why_not)))
     return blocks, own, refs
+
+
+async def _kept(door: Door, asking: Asking, artifact: Artifact) -> tuple[str | None, NotKept]:
+    """The handle, if there is one. A store that fails costs the rest of a result, and not what is shown of it."""
+    try:
+        return await door.artifacts.put(asking.owner, artifact), "too large to be kept"
+    except StoreError as error:
+        log.error("an artifact of %s cannot be kept: %s", artifact.label, error)
+        return None, "not kept: the gateway's store fails"
 
 
 def _ref(handle: str, slot: Withheld) -> ArtifactRef:

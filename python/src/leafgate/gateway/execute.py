@@ -21,7 +21,7 @@ from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.gateway.serving import UNTRACED, goes_to
 from leafgate.gateway.snapshot import Snapshot
 from leafgate.model.call import Origin
-from leafgate.model.errors import GatewayError, UpstreamFailure
+from leafgate.model.errors import GatewayError, StoreError, UpstreamFailure
 from leafgate.model.tool import SelectableItem
 from leafgate.ports import Caller, Quotas, ResultCache, Tracer, Upstream
 
@@ -251,6 +251,9 @@ async def _quota(controls: Controls, requester: Requester, scopes: tuple[str, ..
         found = await ask(requester.owner, scopes)
     except Exception as error:
         # Limits that cannot be checked are not limits: fail closed.
+        if isinstance(error, StoreError):
+            log.error("the quotas cannot be read: %s", error)
+            raise GatewayError("STORE_UNAVAILABLE", "the limits of this call cannot be checked now") from error
         log.exception("the quotas cannot be read")
         raise GatewayError("INTERNAL_ERROR", "the gateway failed on this request") from error
     if found is not None:
@@ -264,6 +267,9 @@ async def _cached(call: _Call, requester: Requester, controls: Controls) -> Exec
         return None
     try:
         raw = await controls.cache.get(cache_key(call.item.id, call.args, requester.partition))
+    except StoreError as error:
+        log.warning("the result cache cannot be read: %s", error)
+        return None
     except Exception:
         log.exception("the result cache cannot be read")
         return None
@@ -278,7 +284,7 @@ def _may_share(call: _Call, requester: Requester, controls: Controls) -> bool:
 
 async def _dispatched(call: _Call, requester: Requester, upstream: Upstream, controls: Controls) -> Executed:
     """The server's answer, checked, and kept where it may be."""
-    epoch = 0 if controls.cache is None else controls.cache.epoch()
+    epoch = "" if controls.cache is None else controls.cache.epoch()
     answered = await dispatch(upstream, call.item, call.args, controls.dispatcher, requester.client)
     verdict = check_output(call.item, answered.raw, controls)
     await _keep(call, requester, controls, answered.raw, epoch)
@@ -320,11 +326,13 @@ def _output_verdict(
     return "pass"
 
 
-async def _keep(call: _Call, requester: Requester, controls: Controls, raw: Mapping[str, Any], epoch: int) -> None:
+async def _keep(call: _Call, requester: Requester, controls: Controls, raw: Mapping[str, Any], epoch: str) -> None:
     if controls.cache is None or not _may_share(call, requester, controls) or not is_worth_keeping(raw):
         return
     try:
         await controls.cache.put(cache_key(call.item.id, call.args, requester.partition), raw, epoch)
+    except StoreError as error:
+        log.warning("the result cache cannot be written: %s", error)
     except Exception:
         log.exception("the result cache cannot be written")
 

@@ -20,6 +20,7 @@ from anyio import move_on_after, to_thread
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.codec.arguments import decode_arguments
+from leafgate.codec.read_leaf import strip_everywhere
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
@@ -39,16 +40,16 @@ from leafgate.gateway.execute import (
 from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream
 from leafgate.gateway.serving import UNTRACED, Outcome, serving
-from leafgate.gateway.session import BrowseMemory
 from leafgate.gateway.sight import Sights
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
+from leafgate.gateway.stable_pages import remember_hydrated, stable_page
 from leafgate.gateway.view import view
 from leafgate.gateway.weight import DefinitionWeight
 from leafgate.model.call import Asking
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
-from leafgate.model.errors import ErrorBody, GatewayError, UpstreamFailure
+from leafgate.model.errors import ErrorBody, GatewayError, StoreError, UpstreamFailure
 from leafgate.model.leaf import Level, Payload
-from leafgate.ports import ArtifactStore, NativeUpstream, Offers, Recorder, Tracer, Upstream
+from leafgate.ports import ArtifactStore, BrowseStates, NativeUpstream, Offers, Recorder, ResultCache, Tracer, Upstream
 from leafgate.tokens.encoder import Encoder
 
 log = logging.getLogger("leafgate.gateway")
@@ -82,7 +83,8 @@ class GatewayParts:
     budget: int = DEFAULT_BUDGET
     level: Level = "canonical"
     level_for: Mapping[str, Level] = field(default_factory=dict)
-    cache_stable: bool = False
+    browse_states: BrowseStates | None = None  # None: pages are not stable
+    reach: str = ""  # differs where equal tools may have other results: other servers, other credentials
     index_store: IndexStore | None = None
     pinned: Pinned | None = None
     embedder: Embedder | None = None
@@ -95,7 +97,6 @@ class GatewayRuntime:
 
     def __init__(self, parts: GatewayParts) -> None:
         self._take(parts)
-        self._seen = BrowseMemory() if parts.cache_stable else None
         self._snapshot = build_snapshot(Offers(), parts.clean)
         self._sights = Sights(self._snapshot, self._clean_json)
         self._native: NativeOffers | None = None
@@ -121,7 +122,11 @@ class GatewayRuntime:
 
     def reconfigure(self, parts: GatewayParts) -> None:
         """Other parts from now on. The catalog stays as it is until it is prepared anew."""
+        known = self._remembering() if parts.reach == self._parts.reach else []
         self._take(parts)
+        for each in self._remembering():
+            if not any(each is old for old in known):
+                each.renew(self._catalog_name())
         self._sights = Sights(self._snapshot, self._clean_json)
         self._native = None
 
@@ -167,7 +172,7 @@ class GatewayRuntime:
     def prepare(self, found: Offers) -> Snapshot:
         """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
         parts = self._parts
-        return build_snapshot(
+        snapshot = build_snapshot(
             found,
             parts.clean,
             earlier=self._snapshot,
@@ -175,17 +180,26 @@ class GatewayRuntime:
             pinned=parts.pinned,
             embedder=parts.embedder,
         )
+        if self._remembering():
+            _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
+        return snapshot
 
     def adopt(self, snapshot: Snapshot) -> Snapshot:
         """Swaps a snapshot in, in one synchronous step: a request sees all of the old one or all of the new."""
         self._snapshot = snapshot
         self._sights = Sights(snapshot, self._clean_json)
         self._native = None
-        if self._seen is not None:
-            self._seen.forget_all()
-        if self._parts.controls.cache is not None:
-            self._parts.controls.cache.clear()
+        for remembering in self._remembering():
+            remembering.renew(self._catalog_name())
         return self._snapshot
+
+    def _catalog_name(self) -> str:
+        """Equal in gateways that have equal catalogs of the same servers."""
+        return f"{self._parts.reach}:{self._snapshot.digest}"
+
+    def _remembering(self) -> list[BrowseStates | ResultCache]:
+        """What has to know of another catalog."""
+        return [each for each in (self._parts.browse_states, self._parts.controls.cache) if each is not None]
 
     def weigh(self) -> None:
         """Counts what all definitions would cost a model, which is what cards save. For a thread: it may take long."""
@@ -208,8 +222,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             # Intake cleaned the prose of a schema, but not the values that its server compares with.
             text = self._parts.clean(discover.hydrate(await self.seen_by(requester), args.get("tool_id")))
-            if self._seen is not None:
-                self._seen.keep(asking.owner, self._seen.of(asking.owner).hydrated(str(args.get("tool_id"))))
+            await remember_hydrated(self._parts.browse_states, asking.owner, str(args.get("tool_id")))
             return await deliver_own(self._door, asking, text)
 
         return await self._answer("tool_hydrate", asking, requester, work)
@@ -332,10 +345,7 @@ class GatewayRuntime:
             # The bundled model answers in a millisecond; one that the operator plugged in may be behind a network.
             with self._parts.tracer.stage("rank"):
                 page = look() if self._parts.embedder is None else await to_thread.run_sync(look)
-            if self._seen is not None:
-                cards, state = self._seen.of(asking.owner).page(page.cards)
-                self._seen.keep(asking.owner, state)
-                page = replace(page, cards=cards)
+            page = replace(page, cards=await stable_page(self._parts.browse_states, asking.owner, page.cards))
             text = page.text()
             if operation == "tool_browse":
                 self._report_page(shelf, text)
@@ -408,6 +418,9 @@ class GatewayRuntime:
                 error = _logged(upstream_error(failed), operation, failed.detail, outcome)
                 if natively and failed.rpc_code is not None and not error.retryable:
                     raise
+            except StoreError as failed:
+                body = ErrorBody("STORE_UNAVAILABLE", "what the gateway keeps cannot be reached now")
+                error = _logged(body, operation, str(failed), outcome)
             except Exception as unexpected:
                 log.exception("unexpected failure in %s", operation)
                 body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
@@ -453,6 +466,7 @@ class GatewayRuntime:
 
     def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
         """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
+        raw = strip_everywhere(raw)  # ids spell texts, and nobody judges them here
         cleaned = self._parts.clean.json(raw).value
         return _with_kept(cleaned, raw, frozenset(keep)) if isinstance(cleaned, dict) else {}
 

@@ -5,8 +5,11 @@ Touches nothing. A request takes one snapshot and keeps it; a refresh builds a n
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from leafgate.browse.meaning import Embedder
@@ -50,6 +53,17 @@ class Snapshot:
     @property
     def catalog(self) -> Catalog:
         return self.tools.catalog
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal definitions, in every process; made when it is first asked for."""
+        made = hashlib.sha256()
+        for shelf in (self.tools, self.resources, self.prompts):
+            for item in sorted(shelf.catalog, key=lambda item: item.id):
+                told = [item.id, item.server, item.upstream_name, item.title, item.description, item.tags]
+                schemas = [item.args_schema, item.output_schema, item.side_effects]
+                made.update(json.dumps([*told, *schemas], sort_keys=True, separators=(",", ":")).encode())
+        return made.hexdigest()[:32]
 
     def item(self, tool_id: str) -> SelectableItem:
         """The tool of this id, or HYDRATE_FAILED."""

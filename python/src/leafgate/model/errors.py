@@ -19,6 +19,7 @@ LeafgateError
 ├── FrameError, EventError     codec/frames, codec/sse_events: bytes that are no messages
 ├── CompressionError           codec/compression: bytes that do not unpack, or to too many
 ├── ClientError                client/errors: the client of the binary transport
+├── StoreError                 the store of the gateway's state fails; its words are for the operator
 ├── UpstreamFailure            a server failed; what it said is for the operator's log only
 └── GatewayError               an answer to the client; one closed list of codes (spec 7)
 """
@@ -47,6 +48,7 @@ ErrorCode = Literal[
     "RESOURCE_NOT_FOUND",
     "PROMPT_NOT_FOUND",
     "MAP_UNAVAILABLE",
+    "STORE_UNAVAILABLE",
     "INTERNAL_ERROR",
 ]
 
@@ -61,6 +63,7 @@ FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
     "PERMISSION_DENIED": "refusal",
     "RATE_LIMITED": "refusal",
     "MAP_UNAVAILABLE": "refusal",
+    "STORE_UNAVAILABLE": "refusal",
     "INTERNAL_ERROR": "refusal",
     "SCHEMA_INVALID": "upstream",
     "UPSTREAM_ERROR": "upstream",
@@ -70,7 +73,7 @@ FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
 }
 
 RETRYABLE: Final[frozenset[ErrorCode]] = frozenset(
-    {"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "RATE_LIMITED", "MAP_UNAVAILABLE"}
+    {"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "RATE_LIMITED", "MAP_UNAVAILABLE", "STORE_UNAVAILABLE"}
 )
 
 
@@ -135,6 +138,10 @@ class MapInvalidError(MapError):
 
 class MapUnreachableError(MapError):
     """The map cannot be read: absent, too large or too slow."""
+
+
+class StoreError(LeafgateError):
+    """What the gateway keeps cannot be read or written. Names the store as the operator may see it: no secrets."""
 
 
 class CapabilityError(LeafgateError):

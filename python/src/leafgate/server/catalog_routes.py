@@ -22,7 +22,7 @@ from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.gateway.runtime import GatewayRuntime
 from leafgate.model.errors import GatewayError
 from leafgate.model.principal import Principal
-from leafgate.server.known_user import principal_of
+from leafgate.server.auth.known_user import principal_of
 
 CATALOG_PATH: Final = "/api/catalog"
 MAX_QUESTION: Final = 4_096

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import anyio
 from mcp.types import INVALID_REQUEST, PARSE_ERROR
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,17 +20,21 @@ from leafgate.codec.compression import ENCODINGS, CompressionError, Encoding, de
 from leafgate.codec.frames import FrameError
 from leafgate.codec.message_json import json_from_packed
 from leafgate.server.frame_answer import THREAD_FROM, FrameAnswer, in_thread_if_large
-from leafgate.server.frame_wish import JSON_TYPE, FrameWish, Refusal, body_encoding, read_wish, scope_for_json
+from leafgate.server.frame_wish import JSON_TYPE, FrameWish, Refusal, body_encoding, is_plain, read_wish, scope_for_json
 
 COMPRESS_FROM: Final = 1024
 
 
 @dataclass(frozen=True)
 class FrameLimits:
-    """The largest request body, as it comes and as it unpacks. The SDK takes no JSON beyond 4 MiB either."""
+    """The largest request body, as it comes and as it unpacks, and how long it may take to come.
+
+    The SDK takes no JSON beyond 4 MiB either.
+    """
 
     max_body_bytes: int = 4 << 20
     max_message_bytes: int = 4 << 20
+    body_seconds: float = 60
 
 
 class ClientGone(Exception):
@@ -53,7 +58,7 @@ class CodecFrames:
         self._limits = limits or FrameLimits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != self._path:
+        if scope["type"] != "http" or scope["path"] != self._path or is_plain(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -84,7 +89,7 @@ class CodecFrames:
     async def _json_body(self, scope: Scope, receive: Receive) -> bytes:
         """The JSON of a msgpack body."""
         encoding = body_encoding(Headers(scope=scope))
-        raw = await self._read_body(scope, receive)
+        raw = await self._read_in_time(scope, receive)
         # A compressed body says nothing of its true size.
         size = len(raw) if encoding is None else THREAD_FROM
         try:
@@ -98,6 +103,13 @@ class CodecFrames:
     def _translated(self, raw: bytes, encoding: Encoding | None) -> bytes:
         packed = raw if encoding is None else decompress(raw, encoding, self._limits.max_message_bytes)
         return json_from_packed(packed)
+
+    async def _read_in_time(self, scope: Scope, receive: Receive) -> bytes:
+        """A client that sends a byte now and then must not hold what it has sent forever."""
+        seconds = self._limits.body_seconds
+        with anyio.move_on_after(seconds):
+            return await self._read_body(scope, receive)
+        raise Refusal(408, INVALID_REQUEST, f"the body is not whole after {seconds:g} seconds")
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         limit = self._limits.max_body_bytes
@@ -132,5 +144,7 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     headers = [(b"content-type", JSON_TYPE.encode()), (b"content-length", str(len(body)).encode())]
     if refusal.status == 415:
         headers.append((b"accept-encoding", ", ".join(ENCODINGS).encode()))
+    if refusal.status == 408:  # what is still to come of the body belongs to nobody
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

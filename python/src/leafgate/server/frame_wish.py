@@ -20,6 +20,9 @@ JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
 FORMAT_PARAMETER: Final = "stream_format"
 
+_MARK: Final = CONTENT_TYPE.encode()
+_NAMING: Final = (b"accept", b"content-type")
+
 
 class Refusal(Exception):
     """A request that ends here, with a status and a JSON-RPC error."""
@@ -43,6 +46,13 @@ class FrameWish:
     @property
     def is_binary(self) -> bool:
         return self.wants_frames or self.sends_packed
+
+
+def is_plain(scope: Scope) -> bool:
+    """Whether a request surely wants nothing of the binary transport, as nearly every one does."""
+    if scope["query_string"]:
+        return False
+    return not any(_MARK in value.lower() for name, value in scope["headers"] if name in _NAMING)
 
 
 def read_wish(scope: Scope) -> FrameWish:
@@ -97,7 +107,7 @@ def scope_for_json(scope: Scope, wish: FrameWish, json_body: bytes | None) -> Sc
 
 
 def _chosen_format(query: bytes) -> str | None:
-    named = parse_qs(query.decode("latin-1")).get(FORMAT_PARAMETER)
+    named = parse_qs(query.decode("latin-1"), keep_blank_values=True).get(FORMAT_PARAMETER)
     if named is None:
         return None
     if named[-1] not in ("msgpack", "json"):

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import ceil
 from typing import Any, Final, Literal
 
@@ -22,12 +23,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from leafgate.model.errors import ConfigError
+from leafgate.ports import Sessions
 from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules, is_loopback
 from leafgate.server.session_events import SessionManager
+from leafgate.server.shared_sessions import SharedSessionManager
 from leafgate.server.sse import sse_app
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
+MAX_CONNECTIONS: Final = 4_096
 RETRY_MILLISECONDS: Final = 1_000
 SAME_KEYPRESS_SECONDS: Final = 1
 
@@ -68,14 +72,17 @@ def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ..
 
 @dataclass(frozen=True)
 class Web:
-    """What is served beside the MCP endpoint; the layers behind the host guard, outermost first; the transport; and how
-    long requests under way may take once the gateway is told to stop."""
+    """What is served beside the MCP endpoint; the layers behind the host guard, outermost first; the transport; how
+    long requests under way may take once the gateway is told to stop; how many connections there may be before further
+    ones are sent away; where sessions are kept for other gateways."""
 
     routes: Sequence[BaseRoute] = ()
     layers: Sequence[Callable[[ASGIApp], ASGIApp]] = ()
     rules: HostRules = LOOPBACK_RULES
     transport: Literal["http", "sse"] = "http"
     drain_seconds: float = DRAIN_SECONDS
+    max_connections: int = MAX_CONNECTIONS
+    sessions: Sessions | None = None
 
 
 def web_app(server: Server[Any], web: Web) -> ASGIApp:
@@ -87,9 +94,15 @@ def web_app(server: Server[Any], web: Web) -> ASGIApp:
 
 
 def _streamable(server: Server[Any], web: Web) -> ASGIApp:
-    manager = SessionManager(app=server, security_settings=web.rules.settings(), retry_interval=RETRY_MILLISECONDS)
+    manager = _session_manager(
+        web.sessions, app=server, security_settings=web.rules.settings(), retry_interval=RETRY_MILLISECONDS
+    )
     endpoint = Route(MCP_PATH, StreamableHTTPASGIApp(manager))
     return Starlette(routes=[endpoint, *web.routes], lifespan=lambda app: manager.run())
+
+
+def _session_manager(sessions: Sessions | None, **settings: Any) -> SessionManager:
+    return SessionManager(**settings) if sessions is None else SharedSessionManager(sessions, **settings)
 
 
 async def serve_http(
@@ -103,6 +116,8 @@ async def serve_http(
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=ceil(web.drain_seconds),
+        limit_concurrency=web.max_connections,
+        http=_protocol(),
     )
     http = _WebServer(config)
 
@@ -115,6 +130,14 @@ async def serve_http(
         group.start_soon(tell_ready)
         await http.serve(sockets=[listener])
         group.cancel_scope.cancel()
+
+
+def _protocol() -> Any:
+    if find_spec("httptools") is None:
+        return "h11"
+    from leafgate.server.bounded_head import BoundedHead  # noqa: PLC0415  an extra
+
+    return BoundedHead
 
 
 class _WebServer(uvicorn.Server):

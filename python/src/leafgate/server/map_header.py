@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+import pydantic_core
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leafgate.codec.negotiate import ACCEPT_META_KEY, MAP_HEADER, negotiate
+from leafgate.codec.negotiate import MAP_HEADER, negotiate
 from leafgate.model.errors import GatewayError
 
 ANSWER_HEADER: Final = "Codec-Tokenizer-Map"
@@ -40,8 +41,8 @@ class MapHeader:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.add_vary_header(MAP_HEADER)
-                digest = self._map_of(scope, body.seen, header)
-                if digest is not None and message["status"] == 200:
+                digest = self._map_of(scope, body.seen, header) if message["status"] == 200 else None
+                if digest is not None:
                     headers[ANSWER_HEADER] = digest
             await send(message)
 
@@ -49,11 +50,11 @@ class MapHeader:
 
     def _map_of(self, scope: Scope, body: bytes, header: str | None) -> str | None:
         """The map of this request's ids; None where there are none, or the wish is refused."""
-        if CALL_METHOD.encode() not in body:
-            return None
         try:
-            meta = _meta(body) if ACCEPT_META_KEY.encode() in body else None
-            return negotiate(meta, header, *self._offer(scope))[0]
+            request = _read(body)
+            if not isinstance(request, dict) or request.get("method") != CALL_METHOD:
+                return None
+            return negotiate(_meta(request), header, *self._offer(scope))[0]
         except (GatewayError, ValueError, RecursionError):
             return None
 
@@ -76,8 +77,15 @@ class _Body:
         return message
 
 
-def _meta(body: bytes) -> Mapping[str, Any] | None:
-    request = json.loads(body)
-    params = request.get("params") if isinstance(request, dict) else None
+def _read(body: bytes) -> Any:
+    """The request. JSON has many spellings of one name, so nothing less than reading it will do."""
+    try:
+        return pydantic_core.from_json(body)
+    except ValueError:  # the fast reader takes no lone surrogates
+        return json.loads(body)
+
+
+def _meta(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    params = request.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else None

@@ -43,10 +43,10 @@ from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.mode import META_TOOLS, ExposureMode
 from leafgate.model.principal import Principal
 from leafgate.ports import NativeUpstream
+from leafgate.server.auth.capability_gate import CapabilityGate
+from leafgate.server.auth.known_user import present_principal, principal_of
 from leafgate.server.caller import ClientCaller
-from leafgate.server.capability_gate import CapabilityGate
 from leafgate.server.clients import Clients
-from leafgate.server.known_user import present_principal, principal_of
 from leafgate.server.meta_tools import Offered, meta_tools, stripped_tools
 from leafgate.server.seen_resource import sees_uri
 from leafgate.version import __version__
@@ -207,13 +207,13 @@ class GatewayServer(Server[Any]):
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         self.clients.meet(ctx)
         asking = _owner_only(ctx)
+        requester = self._requester(ctx, asking)
         try:
-            asking = await self._asking(ctx)
+            asking = await self._asking(ctx, asking.owner)
             args = await self._readable(ctx, params.name, params.arguments or {})
-            operation = await self._operation(params.name, self._requester(ctx, asking))
+            operation = await self._operation(params.name, requester)
         except GatewayError as error:
             return _complete(await self._runtime.refuse("tools/call", error, asking))
-        requester = self._requester(ctx, asking)
         if operation is None:
             return await _natively(self._runtime.call_native(params.name, args, asking, requester))
         if self._surface.url_safe_names and isinstance(args.get("tool_id"), str):
@@ -361,7 +361,7 @@ class GatewayServer(Server[Any]):
     async def _tell_status(self, ctx: Context, params: RequestParams) -> dict[str, Any]:
         return dict(self._status())
 
-    async def _asking(self, ctx: Context) -> Asking:
+    async def _asking(self, ctx: Context, owner: str) -> Asking:
         headers = getattr(ctx.request, "headers", None) or {}
         meta = (ctx.params or {}).get("_meta")
         wish = meta if isinstance(meta, Mapping) else None
@@ -369,7 +369,7 @@ class GatewayServer(Server[Any]):
         digest, form = negotiate(wish, headers.get(MAP_HEADER), offer.default, offer.digests)
         if digest is not None:
             await offer.prepare(digest)  # a map that cannot be had is told before the call is made
-        return Asking(_owner_only(ctx).owner, digest, form)
+        return Asking(owner, digest, form)
 
     def _offer_to(self, ctx: Context) -> MapOffer:
         """The maps that the one who asks may ask for."""

@@ -7,13 +7,24 @@ that a client sends: both are made this session's own here, so that nobody can t
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import Any, cast
 
-from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
+from anyio.abc import TaskGroup
+from mcp.server.streamable_http import (
+    EventCallback,
+    EventId,
+    EventMessage,
+    EventStore,
+    StreamableHTTPServerTransport,
+    StreamId,
+)
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import JSONRPCMessage
+from starlette.types import Receive, Scope, Send
 
 from leafgate.server.event_store import MemoryEventStore
+from leafgate.server.quick_exchange import Exchanges, is_quick, let_speak
+from leafgate.server.quick_session import QuickTransport
 
 
 class SessionEvents(EventStore):
@@ -44,16 +55,37 @@ class SessionEvents(EventStore):
 
 
 class SessionManager(StreamableHTTPSessionManager):
-    """The SDK's keeper of sessions; it gives each new session its `event_store`, which here is one of its own."""
+    """The SDK's keeper of sessions; each new one is a session of ours, with events of its own."""
 
     def __init__(self, **settings: Any) -> None:
         self._shared_events = MemoryEventStore()
         super().__init__(**settings)
+        self.app.middleware.append(let_speak)
 
-    @property
-    def event_store(self) -> EventStore | None:
+    async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        group = cast("TaskGroup | None", self._task_group)  # the SDK declares it by what it is before it runs
+        if group is None or not is_quick(scope):
+            await super()._handle_request(scope, receive, send)
+            return
+        exchange = Exchanges(self.app, self.security_settings, self._lifespan_state, group)
+        await exchange(scope, receive, send)
+
+    def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
+        """A session of ours in the place of the one that the SDK made."""
+        made = super()._admit_session(requestor)
+        if made is None or made.mcp_session_id is None:
+            return made
+        quick = self._server_instances[made.mcp_session_id] = self.new_session(made.mcp_session_id)
+        return quick
+
+    def new_session(self, id: str) -> QuickTransport:
+        return QuickTransport(
+            id,
+            event_store=self.events_of(id),
+            security_settings=self.security_settings,
+            retry_interval=self.retry_interval,
+            idle_timeout=self.session_idle_timeout,
+        )
+
+    def events_of(self, id: str) -> EventStore:
         return SessionEvents(self._shared_events)
-
-    @event_store.setter
-    def event_store(self, given: EventStore | None) -> None:
-        """The SDK sets what it was given, which is nothing."""

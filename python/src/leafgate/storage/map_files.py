@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from leafgate.tokens.encoder import Encoder, make_encoder
 from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
 
 CARD_MAP: Final = "openai/cl100k_base"
+MAX_ID_CHARS: Final = 200
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[2]
 
@@ -49,6 +52,11 @@ class Named(Protocol):
 
 
 AnyNamed = TypeVar("AnyNamed", bound=Named)
+
+
+def is_map_id(id: str) -> bool:
+    """Whether it can be a file's name on any disk, a path in a URL, and a word in a log."""
+    return len(id) <= MAX_ID_CHARS and _ID.fullmatch(id) is not None
 
 
 def default_folders() -> tuple[Path, ...]:
@@ -164,8 +172,11 @@ def _read_index(index: Path) -> list[dict[str, Any]]:
 
 def _entry(folder: Path, listed: dict[str, Any]) -> MapEntry:
     try:
+        id = listed["id"]
+        if not isinstance(id, str) or not is_map_id(id):
+            raise ValueError(f"{str(id)[:80]!a} is no id for a map")
         return MapEntry(
-            id=str(listed["id"]),
+            id=id,
             digest=parse_digest(listed["sha256"]),
             path=folder / str(listed["file"]),
             bytes=int(listed["bytes"]),

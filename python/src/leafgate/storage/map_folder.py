@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from leafgate.model.errors import ConfigError
 from leafgate.model.leaf import digest_of
-from leafgate.storage.map_files import MapEntry, list_folder
+from leafgate.storage.map_files import MapEntry, is_map_id, list_folder
 
 try:
     import fcntl
@@ -26,13 +25,11 @@ except ImportError:  # not everywhere; there two commands at the same moment may
     fcntl = None  # type: ignore[assignment]
 
 INDEX: Final = "index.json"
-MAX_ID_CHARS: Final = 200
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 
 
 def check_map_id(id: str) -> str:
-    """The id, if it can be a file's name on any disk and a path in a URL. ConfigError says what it should look like."""
-    if len(id) > MAX_ID_CHARS or not _ID.fullmatch(id):
+    """The id, if it can be one. ConfigError says what it should look like."""
+    if not is_map_id(id):
         raise ConfigError(f"{id[:80]!r} is no id for a map; it looks like owner/name, of letters, digits and . _ -")
     return id
 

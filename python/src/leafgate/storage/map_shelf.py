@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
@@ -27,7 +28,7 @@ from leafgate.model.errors import (
 from leafgate.model.leaf import parse_digest
 from leafgate.ports import Clock
 from leafgate.storage.map_fetch import cached_map_path, fetch_map
-from leafgate.storage.map_files import MapEntry, find_named, no_such_map, read_bounded
+from leafgate.storage.map_files import MapEntry, find_named, is_map_id, no_such_map, read_bounded
 from leafgate.storage.map_loads import MapLoads
 from leafgate.storage.proved_files import ProvedFiles
 from leafgate.tokens.encoder import Encoder, make_encoder
@@ -76,7 +77,9 @@ def file_source(path: Path, *, sha256: str | None = None, id: str | None = None)
     """A file of the operator as a source. It is read and checked here, so that a wrong one ends the start."""
     raw = read_bounded(path, MAX_MAP_BYTES)
     token_map = read_map(raw, where=str(path), expected_digest=sha256)
-    return MapEntry(id or token_map.id or path.stem, token_map.digest, path, len(raw), "a file of the operator", "")
+    # What a map calls itself is foreign text: it is shown to clients and logged, so it must be an id to be taken.
+    named = id or next(filter(is_map_id, (token_map.id, path.stem)), token_map.digest)
+    return MapEntry(named, token_map.digest, path, len(raw), "a file of the operator", "")
 
 
 def url_source(url: str, *, sha256: str, id: str | None = None) -> MapUrl:
@@ -118,19 +121,16 @@ class MapShelf:
         self.offered = frozenset(always.union(self._by_digest if allow is None else map(self.digest, allow)))
         self._waiting: dict[str, anyio.Lock] = {}
         self._proved = ProvedFiles(limits.max_bytes)
-        self._encoders: MapLoads[Encoder] = MapLoads(
-            keep=limits.keep,
-            pinned=always.union(map(self.digest, pinned)),
+        remembering = partial(
+            MapLoads,
             wait_seconds=limits.load_seconds,
             remember_failure_seconds=remember_failure_seconds,
             clock=clock,
         )
-        self._proofs: MapLoads[Path] = MapLoads(
-            keep=0,
-            wait_seconds=limits.load_seconds,
-            remember_failure_seconds=remember_failure_seconds,
-            clock=clock,
-        )
+        self._encoders: MapLoads[Encoder] = remembering(keep=limits.keep, pinned=always.union(map(self.digest, pinned)))
+        self._proofs: MapLoads[Path] = remembering(keep=0)
+        # A URL is asked once, whether its map is wanted for its ids or for its bytes.
+        self._fetches: MapLoads[bytes] = remembering(keep=0)
 
     def entries(self) -> list[MapSource]:
         """What clients may ask for, by id."""
@@ -214,13 +214,15 @@ class MapShelf:
 
     def _fetch(self, source: MapUrl) -> bytes:
         limits = self._limits
-        return fetch_map(
+        fetch = partial(
+            fetch_map,
             source.url,
             source.digest,
             cache_dir=self._cache_dir,
             timeout=limits.fetch_seconds,
             max_bytes=limits.max_bytes,
         )
+        return self._fetches.get(source.digest, fetch)
 
     # Raw bytes
 

@@ -14,16 +14,29 @@ from leafgate.admission.quota import RateLimits, Usage, breach
 from leafgate.ports import Clock, QuotaBreach
 
 MAX_COUNTERS: Final = 20_000
+SESSION_SECONDS: Final = 86_400  # where counts outlive a process: without a call for so long, a session is over
+
+Counts = OrderedDict[tuple[str, str], Usage]
 
 
 class RateLimiter:
-    """Fills the Quotas port. When there are too many counters, the one that was longest not used starts afresh."""
+    """Fills the Quotas port. When there are too many counters, the one that was longest not used starts afresh.
 
-    def __init__(self, limits: RateLimits, *, clock: Clock = time.monotonic, max_counters: int = MAX_COUNTERS) -> None:
+    `counts` are those of an earlier limiter: calls that were made stay made when only the limits change.
+    """
+
+    def __init__(
+        self,
+        limits: RateLimits,
+        *,
+        counts: Counts | None = None,
+        clock: Clock = time.monotonic,
+        max_counters: int = MAX_COUNTERS,
+    ) -> None:
         self._limits = limits
         self._clock = clock
         self._max_counters = max_counters
-        self._used: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+        self._used: Counts = OrderedDict() if counts is None else counts
 
     async def take(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
         # Nothing is awaited between looking and counting, so two calls cannot share the last place.

@@ -39,6 +39,13 @@ class LeafCounts:
         self.verify_seconds += report.verify_seconds
         self.tokenize_seconds += report.tokenize_seconds
 
+    def join(self, other: LeafCounts) -> None:
+        self.blocks.update(other.blocks)
+        self.tokens.update(other.tokens)
+        self.reasons.update(other.reasons)
+        self.verify_seconds += other.verify_seconds
+        self.tokenize_seconds += other.tokenize_seconds
+
     def as_json(self) -> dict[str, Any]:
         return {
             "blocks": dict(self.blocks),
@@ -90,6 +97,20 @@ class LeafTable:
             row = self._place(Row(label(origin.server), label(origin.tool), label(map_digest)))
         self._rows[row].add(report)
         self._maps[row.map_digest].add(report)
+
+    def put(self, row: Row, counts: LeafCounts) -> None:
+        """Adds what was counted elsewhere, within the same bounds."""
+        row = self._place(Row(*(label(name) for name in row)))
+        self._rows[row].join(counts)
+        self._maps[row.map_digest].join(counts)
+
+    def with_all_of(self, other: LeafTable) -> LeafTable:
+        """A table of the sums of both."""
+        both = LeafTable()
+        for table in (self, other):
+            for row, counts in table._rows.items():
+                both.put(row, counts)
+        return both
 
     def rows(self) -> Iterator[tuple[Row, LeafCounts]]:
         """In the order of their names."""

@@ -1,7 +1,7 @@
 """The log, for people or for machines. In: log records. Out: lines on stderr, each with the id of its request.
 
 Touches the process's logging. Never a request's arguments or a result: our own lines hold none, other libraries' are
-heard from warnings on and cut short, and whatever looks like a secret is replaced in both.
+heard from warnings on and cut short, and whatever is known for a secret, or looks like one, is replaced in both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO, get_args
 
@@ -24,6 +25,9 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LONGEST: Final = 4_000
 LONGEST_FOREIGN: Final = 200
 FRAMES: Final = 20
+# Shorter ones would blot out words that are none.
+SHORTEST_KNOWN: Final = 6
+HIDDEN: Final = "[redacted]"
 _OURS: Final = "leafgate"
 _CREDENTIAL: Final = re.compile(
     r"""(?ix)
@@ -33,6 +37,15 @@ _CREDENTIAL: Final = re.compile(
     | (?P<cookies> cookie ) (?P<then> ["']? \s* [:=] \s* ) .+
     """
 )
+
+
+# Grows only: a server that has left the configuration may still write its last lines.
+_known: Final[set[str]] = set()
+
+
+def keep_out(secrets: Iterable[str]) -> None:
+    """These texts stand in no line of the log and in no status, from now on: servers repeat their own credentials."""
+    _known.update(secret for secret in secrets if len(secret) >= SHORTEST_KNOWN)
 
 
 def setup_logging(level: str = "warning", format: str = "text", stream: TextIO | None = None) -> None:
@@ -96,12 +109,14 @@ def said(record: logging.LogRecord) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text with credentials and anything that looks like a secret replaced."""
+    """The text with known secrets, credentials and anything that looks like a secret replaced."""
+    for secret in sorted(_known, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     return redact_text(_CREDENTIAL.sub(_hidden, text)).text
 
 
 def _hidden(found: re.Match[str]) -> str:
-    return f"{found['name'] or found['cookies']}{found['between'] or found['then']}[redacted]"
+    return f"{found['name'] or found['cookies']}{found['between'] or found['then']}{HIDDEN}"
 
 
 def _on_one_line(text: str) -> str:

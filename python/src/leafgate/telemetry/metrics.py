@@ -19,6 +19,7 @@ from leafgate.ports import CallEnd, LeafReport
 from leafgate.telemetry.histogram import Histogram
 from leafgate.telemetry.history import History
 from leafgate.telemetry.labels import OTHER, label
+from leafgate.telemetry.leaf_reckoning import LeafReckoning
 from leafgate.telemetry.leaf_table import LeafTable
 from leafgate.telemetry.recent_errors import RecentErrors
 
@@ -55,7 +56,8 @@ class Metrics:
     """Fills the Recorder port, in memory."""
 
     def __init__(self, now: Callable[[], str], clock: Callable[[], float] = time.time) -> None:
-        self._since = now()
+        self.since = now()
+        self.elsewhere: LeafReckoning | None = None
         self.history = History(clock)
         self.recent_errors = RecentErrors(clock)
         self.leaves = LeafTable()
@@ -117,6 +119,7 @@ class Metrics:
 
     def shim_metrics(self) -> dict[str, Any]:
         """The counters under the names that operators of leaf-aware gateways know."""
+        told = self._reckoning()
         by_vocab: dict[str, dict[str, int]] = {
             digest: {
                 "detokenizeCalls": 0,
@@ -124,25 +127,25 @@ class Metrics:
                 "leafBypasses": counts.blocks["leaf"],
                 "rejectedLeaves": counts.reasons.total(),
             }
-            for digest, counts in self.leaves.by_map().items()
+            for digest, counts in told.leaves.by_map().items()
         }
-        for digest, calls in self.detokenized_by_map.items():
+        for digest, calls in told.detokenized.items():
             nothing = {"detokenizeCalls": 0, "tokenizeCalls": 0, "leafBypasses": 0, "rejectedLeaves": 0}
             by_vocab.setdefault(digest, nothing)["detokenizeCalls"] = calls
         return {
-            "detokenizeCalls": self.detokenized_by_map.total(),
+            "detokenizeCalls": told.detokenized.total(),
             "tokenizeCalls": sum(vocab["tokenizeCalls"] for vocab in by_vocab.values()),
             "leafBypasses": sum(vocab["leafBypasses"] for vocab in by_vocab.values()),
-            "rejectedLeaves": dict(self.leaves.reasons()),
+            "rejectedLeaves": dict(told.leaves.reasons()),
             "byVocab": by_vocab,
-            "since": self._since,
+            "since": told.since,
         }
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the history."""
         rows = [
             {"server": row.server, "tool": row.tool, "map_id": row.map_digest, **counts.as_json()}
-            for row, counts in self.leaves.rows()
+            for row, counts in self._reckoning().leaves.rows()
         ]
         return {"leaves": rows, **self.summary()}
 
@@ -157,7 +160,7 @@ class Metrics:
         return {
             "codec": self.shim_metrics(),
             "codec_seconds": {kind: round(seconds, 6) for kind, seconds in self.codec_seconds.items()},
-            "graduate_next": [graduate.as_json() for graduate in self.leaves.graduates()],
+            "graduate_next": [graduate.as_json() for graduate in self._reckoning().leaves.graduates()],
             "own": dict(self.own),
             "shortened": dict(self.digests),
             "cards": dict(self.cards),
@@ -168,6 +171,15 @@ class Metrics:
             "upstream_calls": {server: counts.as_json() for server, counts in sorted(self.upstreams.items())},
             "recent_errors": self.recent_errors.as_json(),
         }
+
+    def own_reckoning(self) -> LeafReckoning:
+        """What this process counted of leaves."""
+        return LeafReckoning(self.leaves, self.detokenized_by_map, self.since)
+
+    def _reckoning(self) -> LeafReckoning:
+        """That, and what earlier and other processes counted, where they share a store."""
+        own = self.own_reckoning()
+        return own if self.elsewhere is None else own.with_all_of(self.elsewhere)
 
     def _new_upstream(self, server: str) -> UpstreamCounts:
         shown = label(server) if len(self.upstreams) < MAX_SERVERS else OTHER

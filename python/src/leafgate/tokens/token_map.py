@@ -101,6 +101,10 @@ class _Reading:
             return self._metaspace(ordinary, specials)
         raise self.refuse(f"unknown encoder {kind!r}")
 
+    def _id(self) -> str:
+        found = self.document.get("id")
+        return found if isinstance(found, str) else ""
+
     def _ids(self, field: str, default: dict[str, int] | None) -> dict[str, int]:
         found = self.document.get(field, default)
         if isinstance(found, list):  # version 1 may list its tokens in the order of their ids
@@ -145,7 +149,7 @@ class _Reading:
             raise self.refuse(f"no token for {len(missing)} of the 256 bytes, the first is 0x{missing[0]:02x}")
         ranks, id_of_rank = self._ranks(tokens)
         return TokenMap(
-            id=str(self.document.get("id", "")),
+            id=self._id(),
             digest=self.digest,
             kind="byte_level",
             pattern=pattern,
@@ -214,7 +218,7 @@ class _Reading:
         token_of_id = {id: token.replace("▁", " ").encode("utf-8", "surrogatepass") for token, id in ordinary.items()}
         token_of_id |= {start + b: bytes([b]) for b in range(256)}
         return TokenMap(
-            id=str(self.document.get("id", "")),
+            id=self._id(),
             digest=self.digest,
             kind="metaspace",
             pattern="",

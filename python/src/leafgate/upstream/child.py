@@ -7,16 +7,18 @@ that is no message is passed over, and one beyond any use is not kept in memory.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, Self, TextIO
 
 import anyio
-from anyio.abc import ByteReceiveStream, ObjectReceiveStream, ObjectSendStream, Process
+import pydantic_core
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp.types import (
@@ -37,49 +39,124 @@ MAX_LINE: Final = 256 * 1024 * 1024
 GRACE_SECONDS: Final = 1.0  # for each step; a client gives us two seconds to end, and two more after SIGTERM
 POLL_SECONDS: Final = 0.01
 
-_GONE: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+CHUNK: Final = 65_536
+
+_GONE: Final = (OSError, RuntimeError)  # the faster event loop has the latter for a pipe that was closed
 
 
 @asynccontextmanager
 async def child_streams(reach: StdioServer, errlog: TextIO) -> AsyncIterator[tuple[Any, Any]]:
     """Starts the command; at the end of the context it and its children are stopped, first gently."""
-    process = await anyio.open_process(
+    process = _started(reach, errlog)
+    with anyio.CancelScope(shield=True):  # it takes no time
+        pipes = await _connected(process)
+    heard, said = _Heard(pipes.stdout), _Said(pipes)
+    try:
+        yield heard, said
+    finally:
+        said.is_closed = True
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                # It is read on, so that the child can finish writing and end.
+                group.start_soon(_read_on, pipes.stdout)
+                await _stop(process, pipes)
+                group.cancel_scope.cancel()
+
+
+def _started(reach: StdioServer, errlog: TextIO) -> subprocess.Popen[bytes]:
+    """Not by the event loop: the faster one gives a child sockets for pipes, and copies that it cannot close."""
+    return subprocess.Popen(
         [reach.command, *reach.args],
         env={**get_default_environment(), **reach.env},
         cwd=reach.cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=errlog,
         start_new_session=True,
     )
-    heard, read = anyio.create_memory_object_stream[SessionMessage](0)
-    write, said = anyio.create_memory_object_stream[SessionMessage](0)
-    async with anyio.create_task_group() as group:
-        group.start_soon(_hear, process, heard)
-        group.start_soon(_say, process, said, heard)
+
+
+class _Pipes(NamedTuple):
+    """Our ends. `hearing` is what closes that of its stdout."""
+
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    hearing: asyncio.BaseTransport
+
+
+async def _connected(process: subprocess.Popen[bytes]) -> _Pipes:
+    loop = asyncio.get_running_loop()
+    stdout, silent = asyncio.StreamReader(), asyncio.StreamReader()
+    hearing, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdout), process.stdout)
+    told, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(silent), process.stdin)
+    return _Pipes(asyncio.StreamWriter(told, protocol, silent, loop), stdout, hearing)
+
+
+class _Stream:
+    """What the SDK does with both streams alike."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """The child is told by the end of its context."""
+
+
+class _Heard(_Stream):
+    """What the child says, message by message. Whoever asks for one reads it: a call waits for no task in between."""
+
+    def __init__(self, stdout: asyncio.StreamReader) -> None:
+        self._messages = _messages(stdout)
+
+    def __aiter__(self) -> AsyncIterator[SessionMessage]:
+        return self._messages
+
+    async def __anext__(self) -> SessionMessage:
+        return await anext(self._messages)
+
+    async def receive(self) -> SessionMessage:
         try:
-            yield read, write
-        finally:
-            with anyio.CancelScope(shield=True):
-                read.close()
-                write.close()
-                await _stop(process)
-            group.cancel_scope.cancel()
+            return await anext(self._messages)
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
 
 
-async def _hear(process: Process, heard: ObjectSendStream[SessionMessage]) -> None:
-    """Passes messages on. When nobody wants them any more it reads on, so that the child can finish writing and end."""
-    assert process.stdout is not None
-    wanted = True
-    async with heard:
-        async for message in _messages(process.stdout):
-            if wanted:
-                try:
-                    await heard.send(message)
-                except _GONE:
-                    wanted = False
-            del message
+class _Said(_Stream):
+    """What the child is told. A line is written whole or not at all, whoever is cancelled meanwhile.
+
+    One after another: else all who wait for a child that reads too little would write at once when it reads again.
+    """
+
+    def __init__(self, pipes: _Pipes) -> None:
+        self._pipes = pipes
+        self._turn = asyncio.Lock()
+        self.is_closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        if self.is_closed:
+            raise anyio.ClosedResourceError
+        stdin = self._pipes.stdin
+        try:
+            async with self._turn:
+                await stdin.drain()  # returns at once, unless the child has read too little for too long
+                line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                stdin.write(line.encode() + b"\n")
+        except _GONE:
+            # A child that hears nothing has ended the connection, whether it lives or not.
+            self._pipes.hearing.close()
+            raise anyio.BrokenResourceError from None
 
 
-async def _messages(stdout: ByteReceiveStream) -> AsyncIterator[SessionMessage]:
+async def _read_on(stdout: asyncio.StreamReader) -> None:
+    with suppress(*_GONE):  # also where somebody still waits for a message, and reads on by that
+        while await stdout.read(CHUNK):
+            pass
+
+
+async def _messages(stdout: asyncio.StreamReader) -> AsyncIterator[SessionMessage]:
     async for line in _lines(stdout):
         message = _message(line)
         if message is not None:
@@ -91,7 +168,8 @@ async def _messages(stdout: ByteReceiveStream) -> AsyncIterator[SessionMessage]:
 
 def _message(line: bytes) -> SessionMessage | None:
     try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        # Read first, then judged: read as each kind of message in turn, a long list of ids costs three times as much.
+        message = jsonrpc_message_adapter.validate_python(pydantic_core.from_json(line), by_name=False)
     except ValueError:
         return _wrong_answer(line)
     if isinstance(message, JSONRPCError) and message.error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
@@ -112,13 +190,15 @@ def _wrong_answer(line: bytes) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=said["id"], error=error))
 
 
-async def _lines(stdout: ByteReceiveStream) -> AsyncIterator[bytes]:
+async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
     parts: list[bytes] = []
     size = 0
     while True:
         try:
-            chunk = await stdout.receive()
-        except _GONE:
+            chunk = await stdout.read(CHUNK)
+        except OSError:
+            return
+        if not chunk:
             return
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -138,24 +218,10 @@ async def _lines(stdout: ByteReceiveStream) -> AsyncIterator[bytes]:
             parts = []
 
 
-async def _say(
-    process: Process, said: ObjectReceiveStream[SessionMessage], heard: ObjectSendStream[SessionMessage]
-) -> None:
-    assert process.stdin is not None
-    try:
-        async with said:
-            async for each in said:
-                line = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(line.encode() + b"\n")
-    except _GONE:
-        await heard.aclose()  # a child that hears nothing has ended the connection, whether it lives or not
-
-
-async def _stop(process: Process) -> None:
+async def _stop(process: subprocess.Popen[bytes], pipes: _Pipes) -> None:
     """Closes its input, which is how a server is told to end; then by signals, to it and its children."""
-    assert process.stdin is not None
     with suppress(*_GONE):
-        await process.stdin.aclose()
+        pipes.stdin.close()
     for harder in (signal.SIGTERM, signal.SIGKILL):
         if await _ended(process):
             break
@@ -163,16 +229,15 @@ async def _stop(process: Process) -> None:
             os.killpg(process.pid, harder)
     if not await _ended(process):
         log.warning("process %d does not end, and is left alone", process.pid)
-        return
-    # A grandchild may hold the pipes open; nothing public closes our ends of them then.
-    transport = getattr(getattr(process, "_process", None), "_transport", None)
-    if transport is not None:
-        transport.close()
+    # A grandchild may hold the pipes open, and not read what is left to say.
+    if pipes.stdin.transport.get_write_buffer_size():
+        pipes.stdin.transport.abort()
+    pipes.hearing.close()
 
 
-async def _ended(process: Process) -> bool:
+async def _ended(process: subprocess.Popen[bytes]) -> bool:
     """Looks at the process, not at its pipes, which a grandchild may hold open."""
     with anyio.move_on_after(GRACE_SECONDS):
-        while process.returncode is None:  # noqa: ASYNC110  to wait for the process is to wait for its pipes too
+        while process.poll() is None:  # noqa: ASYNC110  nobody tells of its end
             await anyio.sleep(POLL_SECONDS)
-    return process.returncode is not None
+    return process.poll() is not None

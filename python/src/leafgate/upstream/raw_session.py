@@ -39,6 +39,8 @@ class _Progress:
 
     async def passed_on(self) -> None:
         await anyio.lowlevel.checkpoint()  # tasks that were started for what came before the result begin now
+        if not self._under_way:
+            return
         with anyio.move_on_after(PROGRESS_SECONDS):
             while self._under_way:
                 self._told = anyio.Event()

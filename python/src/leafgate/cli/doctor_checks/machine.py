@@ -27,6 +27,7 @@ _EXTRAS: Final = (
     ("metaspace", ("tokenizers",), "maps of the metaspace kind"),
     ("fast", ("gigatoken", "uvloop", "httptools"), "speed"),
     ("otel", ("opentelemetry.sdk",), "traces"),
+    ("redis", ("redis",), "state on a Redis or Valkey server"),
     ("semantic", ("sentence_transformers",), "the embedder minilm"),
 )
 

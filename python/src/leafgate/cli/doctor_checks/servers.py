@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from leafgate.cli.doctor_checks.finding import Finding, fail, ok, warn
-from leafgate.cli.server_secrets import HIDDEN, secrets_in
+from leafgate.cli.server_secrets import HIDDEN, secrets_of
 from leafgate.firewall.redact import redact_text
 from leafgate.firewall.sanitize import sanitize_text
 from leafgate.upstream.fleet import Fleet
@@ -119,9 +119,7 @@ def _host(reach: HttpServer) -> str:
 
 def _fit_to_show(spec: ServerSpec, text: str) -> str:
     """Without secrets, and without what would move the cursor of a terminal."""
-    reach = spec.reach
-    held = {"headers": reach.headers} if isinstance(reach, HttpServer) else {"env": reach.env, "args": [*reach.args]}
-    for secret in sorted(secrets_in(held), key=len, reverse=True):
+    for secret in sorted(secrets_of(spec.reach), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return redact_text(sanitize_text(text).text).text
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leafgate.model.principal import CLIENT_CAPABILITIES, Capability, Principal
-from leafgate.server.auth import Auth, is_for_clients
-from leafgate.server.challenge import Challenge
-from leafgate.server.known_user import KnownUser
-from leafgate.server.needed_capability import needed_for
+from leafgate.server.auth.challenge import Challenge
+from leafgate.server.auth.known_user import KnownUser
+from leafgate.server.auth.layer import Auth, is_for_clients
+from leafgate.server.auth.needed_capability import needed_for
 
 MAX_BODY: Final = 4 * 1024 * 1024
 

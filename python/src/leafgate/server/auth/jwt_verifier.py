@@ -6,6 +6,7 @@ else's server is refused even if all else is right (RFC 8707, RFC 9068).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +15,7 @@ import jwt
 from jwt.exceptions import ExpiredSignatureError, PyJWTError
 
 from leafgate.model.principal import is_principal_name
-from leafgate.server.jwks_source import KeySource
+from leafgate.server.auth.jwks_source import KeySource
 
 MAX_TOKEN: Final = 16_384
 LEEWAY_SECONDS: Final = 30
@@ -70,7 +71,7 @@ class JwtVerifier:
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self._rules.algorithms:
             raise TokenRefusedError("the token is not signed with an algorithm that is taken here")
-        if "crit" in header or not isinstance(kid, str | None):
+        if "crit" in header or not isinstance(kid, str | None) or not _is_for_access(header.get("typ", "JWT")):
             raise TokenRefusedError("the token has a header that is not understood")
         return str(algorithm), kid
 
@@ -97,6 +98,11 @@ class JwtVerifier:
         if not is_principal_name(name):
             raise TokenRefusedError("the token names nobody")
         return VerifiedToken(name, _scopes(claims))
+
+
+def _is_for_access(kind: object) -> bool:
+    """Issuers sign other things with the same keys (logout tokens, proofs, events), and say so in `typ` (RFC 8725)."""
+    return isinstance(kind, str) and re.fullmatch(r"(application/)?(([a-z-]+-)?at\+)?jwt", kind.lower()) is not None
 
 
 def _scopes(claims: Mapping[str, Any]) -> tuple[str, ...]:

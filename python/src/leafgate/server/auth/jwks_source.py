@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from leafgate.model.errors import ConfigError
 from leafgate.ports import Clock
-from leafgate.server.signing_keys import MAX_DOCUMENT, KeysError, KeySet, read_keys
+from leafgate.server.auth.signing_keys import MAX_DOCUMENT, KeysError, KeySet, read_keys
 
 log = logging.getLogger("leafgate.server")
 

@@ -7,14 +7,14 @@ has let through.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
@@ -46,6 +46,11 @@ class ResourceMetadata:
         host = Headers(scope=scope).get("host", "")
         return f"{scope.get('scheme', 'http')}://{host}{self.path}" if _HOST.fullmatch(host) else None
 
+    @property
+    def own_path(self) -> str:
+        """The path of the URL that the operator gave, as it stands behind the well-known one."""
+        return urlsplit(self.resource or "").path.rstrip("/")
+
     def document(self, scope: Scope) -> dict[str, Any]:
         told = {
             "resource": self.resource_for(scope),
@@ -54,11 +59,16 @@ class ResourceMetadata:
         }
         return told | ({"scopes_supported": [*self.scopes]} if self.scopes else {})
 
-    def routes(self) -> list[Route]:
-        """The document at the root, and at the paths that clients make of the endpoint's URL."""
 
-        async def tell(request: Request) -> Response:
-            return JSONResponse(self.document(request.scope), headers={"Access-Control-Allow-Origin": "*"})
+def metadata_routes(present: Callable[[], ResourceMetadata | None], path: str) -> list[Route]:
+    """The document at the root, and at the paths that clients make of the endpoint's URL. What is told is asked for
+    each time: the operator's settings may be exchanged."""
 
-        own = urlsplit(self.resource or "").path.rstrip("/")
-        return [Route(f"{WELL_KNOWN}{path}", tell) for path in dict.fromkeys(("", self.path, own))]
+    async def tell(request: Request) -> Response:
+        metadata = present()
+        below = request.path_params.get("below", "")
+        if metadata is None or below not in ("", path, metadata.own_path):
+            return PlainTextResponse("Not Found", 404)
+        return JSONResponse(metadata.document(request.scope), headers={"Access-Control-Allow-Origin": "*"})
+
+    return [Route(WELL_KNOWN, tell), Route(f"{WELL_KNOWN}{{below:path}}", tell)]

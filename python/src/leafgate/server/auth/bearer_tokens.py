@@ -87,53 +87,73 @@ class TokenEntry:
     scopes: tuple[str, ...] | None = None
 
 
+class _Guess:
+    """A secret whose slow hashes are being computed; whoever brings the same one waits for the same answer."""
+
+    def __init__(self) -> None:
+        self.over = anyio.Event()
+        self.was_answered = False
+        self.found: TokenEntry | None = None
+
+
 class BearerTokens:
     """All tokens. A slow hash that fitted is remembered, under a key that only this process has."""
 
     def __init__(self, entries: Sequence[TokenEntry]) -> None:
-        self._entries = tuple(entries)
-        self._has_slow = any(entry.hash.is_slow for entry in entries)
+        self._quick = tuple(entry for entry in entries if not entry.hash.is_slow)
+        self._slow = tuple(entry for entry in entries if entry.hash.is_slow)
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, TokenEntry] = OrderedDict()
-        self._waiting = 0
+        self._guesses: dict[bytes, _Guess] = {}
         self._one_at_a_time = anyio.Lock()
 
     def has_name(self, name: str) -> bool:
         """Whether one of the tokens stands for a principal of this name."""
-        return any(entry.name == name for entry in self._entries)
+        return any(entry.name == name for entry in (*self._quick, *self._slow))
 
     async def find(self, secret: str) -> TokenEntry | None:
         """The entry that a secret belongs to."""
         given = secret.encode("utf-8", "surrogatepass")
-        if not self._has_slow:
-            return self._compared(given)
+        # Whose secret fits a quick hash need not wait behind those who guess at slow ones.
+        quick = _fitting(self._quick, given)
+        if quick is not None or not self._slow:
+            return quick
         mark = hmac.digest(self._key, given, "sha256")
         # A mark of 32 bytes that nobody outside can compute: how long its look-up takes tells nothing of a secret.
-        found = self._known.get(mark) or await self._compared_slowly(given)
+        found = self._known.get(mark) or await self._guessed(mark, given)
         if found is not None:
             self._remember(mark, found)
         return found
 
-    async def _compared_slowly(self, given: bytes) -> TokenEntry | None:
-        if self._waiting >= MAX_WAITING:
+    async def _guessed(self, mark: bytes, given: bytes) -> TokenEntry | None:
+        under_way = self._guesses.get(mark)
+        if under_way is not None:
+            await under_way.over.wait()
+            # Whoever came first may have hung up before there was an answer.
+            return under_way.found if under_way.was_answered else await self._guessed(mark, given)
+        if len(self._guesses) >= MAX_WAITING:
             raise TooManyGuessesError
-        self._waiting += 1
+        guess = self._guesses[mark] = _Guess()
         try:
             async with self._one_at_a_time:
-                return await to_thread.run_sync(self._compared, given)
+                guess.found = await to_thread.run_sync(_fitting, self._slow, given)
+                guess.was_answered = True
+                return guess.found
         finally:
-            self._waiting -= 1
-
-    def _compared(self, given: bytes) -> TokenEntry | None:
-        """Every entry is looked at, whether or not one has been found."""
-        fitting = [entry for entry in self._entries if entry.hash.fits(given)]
-        return fitting[0] if fitting else None
+            del self._guesses[mark]
+            guess.over.set()
 
     def _remember(self, mark: bytes, entry: TokenEntry) -> None:
         self._known[mark] = entry
         self._known.move_to_end(mark)
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
+
+
+def _fitting(entries: Sequence[TokenEntry], given: bytes) -> TokenEntry | None:
+    """Every entry is looked at, whether or not one has been found."""
+    fitting = [entry for entry in entries if entry.hash.fits(given)]
+    return fitting[0] if fitting else None
 
 
 def new_token() -> str:

@@ -1,7 +1,7 @@
 """Nobody comes in unknown: the layer behind the host guard. In: requests. Out: the same with a principal, or a refusal.
 
 Touches what its verifiers touch. Reads the Authorization header and nothing else; a token in a URL is refused, because
-URLs are written down everywhere. No token is kept, passed on or logged.
+URLs are written down everywhere. No token outlives its request, is passed on or logged.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ import binascii
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
+import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leafgate.model.principal import ANONYMOUS, CLIENT_CAPABILITIES, Capability, Principal
-from leafgate.server.bearer_tokens import BearerTokens, TooManyGuessesError
-from leafgate.server.challenge import Challenge, Refused
-from leafgate.server.jwt_verifier import JwtVerifier, TokenRefusedError
-from leafgate.server.known_user import KnownUser
-from leafgate.server.resource_metadata import ResourceMetadata
-from leafgate.server.scope_grants import ScopeGrants
+from leafgate.server.auth.bearer_tokens import BearerTokens, TooManyGuessesError
+from leafgate.server.auth.challenge import Challenge, Refused
+from leafgate.server.auth.jwt_verifier import JwtVerifier, TokenRefusedError
+from leafgate.server.auth.known_user import KnownUser
+from leafgate.server.auth.resource_metadata import ResourceMetadata
+from leafgate.server.auth.scope_grants import ScopeGrants
+from leafgate.server.auth.still_known import WhileKnown
 
 log = logging.getLogger("leafgate.server")
 
@@ -36,6 +39,7 @@ OPEN_PREFIX: Final = "/.well-known/oauth-"
 CLIENT_PATHS: Final = ("/mcp", "/sse", "/messages")
 CLIENT_PREFIX: Final = "/.well-known/codec/maps/"
 MAX_SECRET: Final = 16_384
+TURN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,19 @@ class AuthLayer:
             log.info("refused at %r: %s", scope["path"], refusal.description)
             await _challenge(auth, scope, refusal).response()(scope, receive, send)
         else:
-            await self._app({**scope, "user": KnownUser(principal)}, receive, send)
+            answer = WhileKnown((scope, receive, send), self._auth, partial(self._refusal, scope, principal))
+            await self._app({**scope, "user": KnownUser(principal)}, receive, answer.send)
+
+    async def _refusal(self, scope: Scope, principal: Principal) -> Response | None:
+        """What a client is told that is no longer who it was when its request came; None for one that still is."""
+        auth = self._auth()
+        try:
+            if await _patiently(auth, scope) != principal:
+                raise _Refusal("invalid_token", "the token is no longer what it was")
+        except _Refusal as refusal:
+            log.info("ended at %r: %s", scope["path"], refusal.description)
+            return _challenge(auth, scope, refusal).response()
+        return None
 
 
 def is_open(path: str) -> bool:
@@ -119,6 +135,15 @@ async def _admitted(auth: Auth, scope: Scope) -> Principal:
     if not for_clients and "operate" not in principal.capabilities:
         raise _Refusal("insufficient_scope", "this is for operators")
     return principal
+
+
+async def _patiently(auth: Auth, scope: Scope) -> Principal:
+    """The same for a request that was let in before: it waits for its turn."""
+    while True:
+        try:
+            return await _admitted(auth, scope)
+        except TooManyGuessesError:
+            await anyio.sleep(TURN_SECONDS)
 
 
 def _secret(scope: Scope) -> str | None:

@@ -14,8 +14,8 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.types import INVALID_REQUEST
 
 from leafgate.model.errors import ErrorBody
-from leafgate.server.known_user import principal_of
-from leafgate.server.needed_capability import needed_for
+from leafgate.server.auth.known_user import principal_of
+from leafgate.server.auth.needed_capability import needed_for
 
 
 class CapabilityGate:

@@ -1,0 +1,126 @@
+"""The three fillings of the stores' ports, made alike, so that one test can run against all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from redis_server import RedisServer
+
+from leafgate.admission.quota import RateLimits
+from leafgate.ports import ArtifactStore, BrowseStates, Quotas, ResultCache
+from leafgate.storage.browse_states import MemoryBrowseStates
+from leafgate.storage.memory import MemoryArtifactStore
+from leafgate.storage.quotas import RateLimiter
+from leafgate.storage.redis_artifacts import RedisArtifactStore
+from leafgate.storage.redis_browse import RedisBrowseStates
+from leafgate.storage.redis_cache import RedisResultCache
+from leafgate.storage.redis_link import RedisLink
+from leafgate.storage.redis_quotas import RedisQuotas
+from leafgate.storage.result_cache import CacheBounds, ToolResultCache
+from leafgate.storage.sqlite_artifacts import SqliteArtifactStore
+from leafgate.storage.sqlite_browse import SqliteBrowseStates
+from leafgate.storage.sqlite_cache import SqliteResultCache
+from leafgate.storage.sqlite_file import SqliteFile
+from leafgate.storage.sqlite_quotas import SqliteQuotas
+
+
+class Time:
+    """A clock that stands until it is moved. Starts where the hour of a day is."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stores(Protocol):
+    """One filling."""
+
+    def artifacts(self, **bounds: Any) -> ArtifactStore: ...
+
+    def cache(self, **bounds: Any) -> ResultCache: ...
+
+    def quotas(self, limits: RateLimits, clock: Callable[[], float], space: str = "") -> Quotas: ...
+
+    def browse(self) -> BrowseStates: ...
+
+    async def used(self, store: Any) -> int: ...
+
+
+class InMemory:
+    def artifacts(self, **bounds: Any) -> ArtifactStore:
+        return MemoryArtifactStore(**bounds)
+
+    def cache(self, **bounds: Any) -> ResultCache:
+        return ToolResultCache(**bounds)
+
+    def quotas(self, limits: RateLimits, clock: Callable[[], float], space: str = "") -> Quotas:
+        return RateLimiter(limits, clock=clock)
+
+    def browse(self) -> BrowseStates:
+        return MemoryBrowseStates()
+
+    async def used(self, store: Any) -> int:
+        return int(store.used)
+
+
+class InSqlite:
+    def __init__(self, path: Path) -> None:
+        self.file = SqliteFile(path)
+
+    def artifacts(self, **bounds: Any) -> ArtifactStore:
+        return SqliteArtifactStore(self.file, **bounds)
+
+    def cache(self, **bounds: Any) -> ResultCache:
+        return SqliteResultCache(self.file, CacheBounds(**bounds))
+
+    def quotas(self, limits: RateLimits, clock: Callable[[], float], space: str = "") -> Quotas:
+        return SqliteQuotas(self.file, limits, clock=clock, space=space)
+
+    def browse(self) -> BrowseStates:
+        return SqliteBrowseStates(self.file)
+
+    async def used(self, store: Any) -> int:
+        return int(await store.used())
+
+
+class InRedis:
+    def __init__(self, url: str) -> None:
+        self.link = RedisLink(url)
+
+    def artifacts(self, **bounds: Any) -> ArtifactStore:
+        return RedisArtifactStore(self.link, **bounds)
+
+    def cache(self, **bounds: Any) -> ResultCache:
+        return RedisResultCache(self.link, CacheBounds(**bounds))
+
+    def quotas(self, limits: RateLimits, clock: Callable[[], float], space: str = "") -> Quotas:
+        return RedisQuotas(self.link, limits, clock=clock, space=space)
+
+    def browse(self) -> BrowseStates:
+        return RedisBrowseStates(self.link)
+
+    async def used(self, store: Any) -> int:
+        return int(await store.used())
+
+
+@asynccontextmanager
+async def sqlite_stores(path: Path) -> AsyncIterator[InSqlite]:
+    stores = InSqlite(path)
+    try:
+        yield stores
+    finally:
+        await stores.file.close()
+
+
+@asynccontextmanager
+async def redis_stores(server: RedisServer) -> AsyncIterator[InRedis]:
+    stores = InRedis(server.url)
+    try:
+        yield stores
+    finally:
+        await stores.link.close()
