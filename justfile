@@ -27,9 +27,9 @@ leafgate *args: setup
 
 # All tests: both languages, the contract between them, the whole path through real processes.
 test: setup test-tools
-    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir .
+    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n auto --dist loadfile
     cd typescript && npx vitest run
-    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir .
+    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n auto --dist loadfile
 
 # The published servers and the conformance suite that the tests need. Quick when they are there.
 test-tools: setup
@@ -54,13 +54,37 @@ fmt: setup
     .venv/bin/ruff format --config python/pyproject.toml python tests maps bench
     cd typescript && npm run --silent fmt
 
-# Measure: tokens in both languages, overhead against peers, firewall, routing. Prints tables, writes bench/results.
-bench: setup
+# Feed every reader of foreign input, and gateways on both transports, with 100,000 inputs. Some minutes.
+fuzz *args: setup
+    @PYTHONPATH=tests exec {{ python }} tests/fuzz/run.py {{ args }}
+
+# Checked traffic: 200 clients for 60 s over two gateways on one Redis, which has to be installed.
+load *args: setup
+    @PYTHONPATH=tests:bench/load exec {{ python }} bench/load/run.py {{ args }}
+
+# The same for ten minutes with fewer clients: memory and handles must not grow.
+soak *args: setup
+    @PYTHONPATH=tests:bench/load exec {{ python }} bench/load/soak.py {{ args }}
+
+# The race against contextweaver, fastmcp, mcp-proxy and a direct connection: one report, bench/results/DATE.json, charts.
+# About twenty minutes; --quick for some. `just bench-page bench/results/DATE.json` makes docs/benchmarks.md of it.
+bench *args: setup
+    @exec {{ python }} bench/race/run.py {{ args }}
+
+# Make docs/benchmarks.md and its charts anew: from a results file, which is then kept, or from the kept one.
+bench-page *args: setup
+    @{{ python }} bench/race/docs.py {{ args }}
+
+# Measure leafgate's parts: tokens in both languages, firewall, context packs, routing. Prints tables, writes bench/results.
+bench-parts: setup
     {{ python }} bench/tokens/run.py
-    {{ python }} bench/overhead/run.py
     {{ python }} bench/firewall/run.py
     {{ python }} bench/context/run.py
     cd python/research/routing && {{ python }} bench_routing.py
+
+# Measure leaf against shim: tables, bench/results/leaf-DATE.json, charts. Two to four minutes; --quick for a first look.
+bench-leaf *args: setup
+    @exec .venv/bin/leafgate bench leaf {{ args }}
 
 # The official conformance suite, against the reference server directly and through the gateway.
 conformance *args: setup test-tools
@@ -74,4 +98,4 @@ maps: setup
 
 # Pin the Python requirements anew, with hashes.
 lock: setup
-    cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --extra metaspace --extra fast --extra otel --group dev pyproject.toml -o requirements.txt
+    cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --extra metaspace --extra fast --extra otel --extra redis --group dev pyproject.toml -o requirements.txt
