@@ -20,7 +20,7 @@ from mcp import Client
 from playwright.async_api import Page, expect
 
 from leafgate.cli.embedded import TIME_SERVER
-from leafgate.server.bearer_tokens import hash_secret, new_token
+from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,78 @@
+"""docs/deploy: the examples hold together. No Docker engine is needed: what the image would run is run here."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gateways import gateway_on_http
+from page_shell import ROOT
+
+DEPLOY = ROOT / "docs" / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+UNIT = (DEPLOY / "leafgate.service").read_text(encoding="utf-8")
+
+
+def words_of(instruction: str) -> Any:
+    """The JSON form of the last ENTRYPOINT or CMD."""
+    return json.loads(re.findall(rf"^{instruction} (\[.+\])$", DOCKERFILE, re.MULTILINE)[-1])
+
+
+def test_the_image_copies_what_is_there() -> None:
+    copied = re.findall(r"^COPY (?!--from)(\S+) \S+$", DOCKERFILE, re.MULTILINE)
+    assert copied == ["python", "maps"]
+    assert all((ROOT / each).is_dir() for each in copied)
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {f"!{each}" for each in copied} <= set(ignored)
+
+
+def test_the_image_uses_the_uv_of_the_setup() -> None:
+    pinned = re.search(r"uv==[\d.]+", (ROOT / "scripts" / "setup.sh").read_text())
+    assert pinned is not None
+    assert pinned[0] in DOCKERFILE
+
+
+def test_the_image_runs_a_gateway_that_is_healthy(tmp_path: Path) -> None:
+    """Its own words, at another address, with the configuration that compose mounts."""
+    program, serve, *options = [word.replace("0.0.0.0", "127.0.0.1") for word in words_of("ENTRYPOINT")]
+    assert (program, serve) == ("leafgate", "serve")
+    flag, mounted = words_of("CMD")
+    assert (flag, mounted) == ("--config", "/etc/leafgate/leafgate.yaml")
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    with gateway_on_http(
+        *options, flag, str(DEPLOY / "leafgate.yaml"), env={"TICKETS_TOKEN": "x", "PATH": path}
+    ) as gateway:
+        port = gateway.url.rpartition(":")[2]
+        asked = re.search(r"urlopen\('(\S+?)'", DOCKERFILE)
+        assert asked is not None
+        with urllib.request.urlopen(asked[1].replace("8808", port), timeout=30) as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30)
+
+
+def test_compose_mounts_what_is_there() -> None:
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["leafgate"]
+    build = service["build"]
+    assert (DEPLOY / build["context"] / build["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+    files = [volume.split(":") for volume in service["volumes"] if volume.startswith("./")]
+    assert [(DEPLOY / source).exists() for source, *_ in files] == [True]
+    assert files[0][1] == words_of("CMD")[1]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "leafgate.service"
+    unit.write_text(UNIT.replace("/opt/leafgate/bin/leafgate", "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert (done.returncode, "leafgate.service" in done.stderr) == (0, False), done.stderr
