@@ -67,7 +67,7 @@ soak *args: setup
     @PYTHONPATH=tests:bench/load exec {{ python }} bench/load/soak.py {{ args }}
 
 # The race against contextweaver, fastmcp, mcp-proxy and a direct connection: one report, bench/results/DATE.json, charts.
-# About twenty minutes; --quick for some. `just bench-page bench/results/DATE.json` makes docs/benchmarks.md of it.
+# About 25 minutes; --quick for some. `just bench-page bench/results/DATE.json` makes docs/benchmarks.md of it.
 bench *args: setup
     @exec {{ python }} bench/race/run.py {{ args }}
 

@@ -26,6 +26,7 @@ STATELESS, HANDSHAKE = "2026-07-28", "2025-11-25"
 ATTEMPTS = 8
 PAUSE_SECONDS = 0.5
 LARGE = 60_000
+NEWEST = 3
 _META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
     "io.modelcontextprotocol/clientInfo": {"name": "traffic", "version": "1"},
@@ -84,7 +85,7 @@ class Caller:
         self._number = 0
         self._session: str | None = None
         self._tool_id = ""
-        self._handles: dict[str, str] = {}
+        self._handles: dict[str, str] = {}  # the newest: a store keeps only so much for one owner
 
     async def run(self, until: float) -> None:
         """Calls until that time; at most `ATTEMPTS` for each."""
@@ -123,6 +124,7 @@ class Caller:
             self._wrong(mark, text)
         elif found is not None:
             self._handles[found.group(1)] = mark
+            self._handles = dict(list(self._handles.items())[-NEWEST:])
 
     async def _view(self) -> None:
         if not self._handles:

@@ -22,7 +22,7 @@ from traffic import Tally, send_traffic
 pytestmark = pytest.mark.anyio
 
 CLIENTS = 8
-SECONDS = 8.0
+SECONDS = 6.0
 Gateways = list[HttpGateway]
 Break = Callable[[], Awaitable[None]]
 

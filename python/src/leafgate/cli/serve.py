@@ -168,6 +168,8 @@ def _announce(gateway: Gateway, url: str) -> None:
         )
     kind, path = ("sse", SSE_PATH) if gateway.config.transport == "sse" else ("http", MCP_PATH)
     console.print(f"  MCP endpoint [bold]{url}{path}[/bold]")
+    if gateway.config.dashboard:
+        console.print(f"  dashboard    {url}/")
     console.print(f"  status       {url}/status")
     asked = {} if gateway.config.auth is None else {"headers": {"Authorization": "Bearer YOUR-TOKEN"}}
     file = next(iter(gateway.config.files), None)

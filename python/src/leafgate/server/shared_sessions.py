@@ -112,12 +112,12 @@ class SharedSessionManager(SessionManager):
 
     async def _take_up(self, id: str, scope: Scope) -> None:
         """Opens the session here, if it is one of this user's."""
+        kept = await self._found(id)
+        if kept is None or kept.user != _user_of(scope):
+            return
         async with self._taking_up:
             is_full = self.max_sessions is not None and len(self._server_instances) >= self.max_sessions
             if id in self._server_instances or is_full:
-                return
-            kept = await self._found(id)
-            if kept is None or kept.user != _user_of(scope):
                 return
             session = self._server_instances[id] = self.new_session(id)
             user = scope.get("user")
