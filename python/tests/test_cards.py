@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leafgate.browse.cards import make_choice_cards, render_card, render_page
+from leafgate.browse.cards import MadeCards, make_choice_cards, render_card, render_page
 from leafgate.catalog.intake import intake, mcp_tool_to_selectable
 from leafgate.model.card import ChoiceCard
 from leafgate.model.errors import CatalogError
@@ -228,3 +228,21 @@ def test_the_same_bytes_in_processes_with_other_hash_seeds() -> None:
         outputs.append(ran.stdout)
     assert outputs[0] == outputs[1]
     assert b"/srv/" in outputs[0]
+
+
+def test_a_card_is_made_once_and_has_the_score_of_each_page() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text) // 4
+
+    made: MadeCards = {}
+    found = item()
+    first = make_choice_cards([found], scores={found.id: 0.5}, count=count, made=made)
+    assert counted
+    counted.clear()
+    second = make_choice_cards([found], scores={found.id: 0.9}, count=count, made=made)
+    assert counted == []
+    assert [card.score for card in (*first, *second)] == [0.5, 0.9]
+    assert render_page(first) == render_page(second)

@@ -12,12 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leafgate.catalog.intake import (
+    IntakeMemory,
+    as_is,
     intake,
     mcp_prompt_to_selectable,
     mcp_resource_to_selectable,
     mcp_tool_to_selectable,
 )
 from leafgate.model.errors import CatalogError
+from leafgate.model.tool import SelectableItem
 
 TOOL: dict[str, Any] = {
     "name": "search_database",
@@ -219,3 +222,35 @@ def test_huge_definitions_are_quick() -> None:
     assert len(items) == 3
     assert len(items[0].description) < 20_000
     assert "input-schema-too-deep" in [flag.code for flag in report.flags]
+
+
+def test_a_definition_that_comes_again_is_not_worked_on_again() -> None:
+    cleaned: list[str] = []
+
+    def clean(text: str) -> str:
+        cleaned.append(text)
+        return text
+
+    def take(definition: dict[str, Any], memory: IntakeMemory) -> SelectableItem:
+        return intake([json.loads(json.dumps(definition))], server="s", clean=clean, memory=memory)[0][0]
+
+    tool = {"name": "t", "description": "does it", "inputSchema": {"type": "object", "default": 1}}
+    first = IntakeMemory(clean)
+    item = take(tool, first)
+    assert cleaned
+    cleaned.clear()
+    second = IntakeMemory(clean, first)
+    assert take(tool, second) is item
+    assert cleaned == []
+    changed = {**tool, "inputSchema": {"type": "object", "default": True}}  # which equals 1 in Python
+    assert take(changed, second).args_schema["default"] is True
+    assert take(tool, IntakeMemory(str, second)) is not item, "another way of cleaning gives another item"
+
+
+def test_what_nests_too_deep_to_be_remembered_is_taken_all_the_same() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    memory = IntakeMemory(as_is)
+    items, _ = intake([{"name": "t", "inputSchema": deep}], server="s", memory=memory)
+    assert [item.name for item in items] == ["t"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,18 +39,31 @@ READ_ONLY: Final = "read-only"
 _TAG: Final = re.compile(r"\w[\w .+#-]*")
 
 
+# Cards without a score, by the id of their item and by the counter that they fit by. Ids are those of one catalog.
+MadeCards = MutableMapping[tuple[str, Count], ChoiceCard]
+
+
 def make_choice_cards(
     items: Iterable[SelectableItem],
     *,
     scores: Mapping[str, float] | None = None,
     max_cards: int | None = None,
     count: Count = token_upper_bound,
+    made: MadeCards | None = None,
 ) -> list[ChoiceCard]:
-    """Cards by falling score, equals by rising id; the same input gives the same bytes."""
+    """Cards by falling score, equals by rising id; the same input gives the same bytes. `made` keeps what is made."""
     given = scores or {}
     ordered = sorted(items, key=lambda item: (-_finite(given.get(item.id)), item.id))
     chosen = ordered if max_cards is None else ordered[: max(0, max_cards)]
-    return [make_card(item, score=given.get(item.id), count=count) for item in chosen]
+    known = {} if made is None else made
+    return [replace(_known_card(item, count, known), score=given.get(item.id)) for item in chosen]
+
+
+def _known_card(item: SelectableItem, count: Count, made: MadeCards) -> ChoiceCard:
+    card = made.get((item.id, count))
+    if card is None:
+        card = made[item.id, count] = make_card(item, count=count)
+    return card
 
 
 def make_card(item: SelectableItem, *, score: float | None = None, count: Count = token_upper_bound) -> ChoiceCard:

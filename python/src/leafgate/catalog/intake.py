@@ -6,10 +6,12 @@ and why. Touches nothing and changes nothing it is given; no definition, however
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from leafgate.catalog.schema_trust import NAME_MAPS, SchemaLimits, check_schema
@@ -93,6 +95,28 @@ class _Taken:
     flags: tuple[IntakeFlag, ...]
 
 
+class IntakeMemory:
+    """What was made of definitions, so that one that comes again just as it was is not worked on again.
+
+    Belongs to one way of cleaning. What an intake did not use is not known to the next one.
+    """
+
+    def __init__(self, clean: Clean, earlier: IntakeMemory | None = None) -> None:
+        self._clean = clean
+        self._before = earlier._now if earlier is not None and earlier._clean is clean else {}
+        self._now: dict[bytes, _Taken] = {}
+
+    def taken(self, kind: Kind, server: str | None, raw: object, take: Callable[[Any], _Taken]) -> _Taken:
+        try:
+            # As it is written, and not what equals what: to Python true is 1.
+            told = repr((kind, server, raw)).encode("utf-8", "surrogatepass")
+        except RecursionError:
+            return take(raw)
+        name = hashlib.blake2b(told, digest_size=16).digest()
+        made = self._now[name] = self._before.get(name) or take(raw)
+        return made
+
+
 def mcp_tool_to_selectable(
     tool: Mapping[str, Any],
     *,
@@ -126,6 +150,7 @@ def intake(
     server: str | None = None,
     clean: Clean = as_is,
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
+    memory: IntakeMemory | None = None,
 ) -> tuple[list[SelectableItem], IntakeReport]:
     """Everything one server lists. What has no usable name, and a second definition of a name, is left out."""
     items: list[SelectableItem] = []
@@ -135,7 +160,8 @@ def intake(
         ("resource", resources, lambda raw: _take_resource(raw, server, clean)),
         ("prompt", prompts, lambda raw: _take_prompt(raw, server, clean)),
     )
-    for kind, definitions, take in takers:
+    for kind, definitions, make in takers:
+        take = make if memory is None else partial(memory.taken, kind, server, take=make)
         taken, raised = _take_all(kind, definitions, take, server or "")
         items += taken
         flags += raised

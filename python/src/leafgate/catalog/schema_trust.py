@@ -68,69 +68,75 @@ def check_schema(schema: object, limits: SchemaLimits = SchemaLimits()) -> list[
     return findings
 
 
-@dataclass(frozen=True)
-class _Node:
-    value: Any
-    pointer: str
-    depth: int
-    is_names: bool  # an object whose keys are names that the server chose, not keywords
+# A value on the way: itself, the steps to it (a chain from the last to the first), its depth, and whether it is an
+# object whose keys are names that the server chose, not keywords. A plain tuple: catalogs have millions of them.
+_Steps = tuple["_Steps", object] | None
+_Node = tuple[Any, _Steps, int, bool]
 
 
 def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding]:
     """One pass over the whole tree, ended by the first bound it breaks."""
     findings: list[SchemaFinding] = []
     size = properties = 0
-    stack = [_Node(schema, "", 1, is_names=False)]
+    stack: list[_Node] = [(schema, None, 1, False)]
     while stack:
         node = stack.pop()
-        size += _own_size(node.value)
-        properties += len(node.value) if node.is_names and isinstance(node.value, Mapping) else 0
+        value, _, _, is_names = node
+        size += _own_size(value)
+        is_object = _is_object(value)
+        properties += len(value) if is_names and is_object else 0
         broken = _broken_bound(node, size, properties, limits)
         if broken is not None:
             return [*findings, broken]
-        if len(findings) < _MAX_FINDINGS:
+        if is_object and not is_names and len(findings) < _MAX_FINDINGS:
             findings += _remote_refs(node)
-        stack += _children(node)
+        if is_object or isinstance(value, list | tuple):
+            stack += _children(node)
     return findings
 
 
+def _is_object(value: object) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits) -> SchemaFinding | None:
-    if node.depth > limits.max_depth:
-        return SchemaFinding("too-deep", f"nested deeper than {limits.max_depth}", node.pointer)
+    value, steps, depth, _ = node
+    if depth > limits.max_depth:
+        return SchemaFinding("too-deep", f"nested deeper than {limits.max_depth}", _pointer(steps))
     if size > limits.max_bytes:
         return SchemaFinding("too-large", f"larger than {limits.max_bytes} bytes")
     if properties > limits.max_properties:
         return SchemaFinding("too-many-properties", f"more than {limits.max_properties} properties")
-    if isinstance(node.value, Mapping):
-        odd = next((key for key in node.value if not isinstance(key, str)), None)
-        return None if odd is None else SchemaFinding("not-json", f"a key is {_type_name(odd)}", node.pointer)
-    if not isinstance(node.value, list | tuple) and not _is_json_scalar(node.value):
-        return SchemaFinding("not-json", f"a value is {_type_name(node.value)}", node.pointer)
+    if _is_object(value):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        return None if odd is None else SchemaFinding("not-json", f"a key is {_type_name(odd)}", _pointer(steps))
+    if not _is_json_scalar(value) and not isinstance(value, list | tuple):
+        return SchemaFinding("not-json", f"a value is {_type_name(value)}", _pointer(steps))
     return None
 
 
 def _remote_refs(node: _Node) -> list[SchemaFinding]:
-    if node.is_names or not isinstance(node.value, Mapping):
-        return []
+    value, steps, _, _ = node
     return [
-        SchemaFinding("remote-ref", f"{key} leaves the schema and is never followed", f"{node.pointer}/{key}")
+        SchemaFinding("remote-ref", f"{key} leaves the schema and is never followed", _pointer((steps, key)))
         for key in ("$ref", "$dynamicRef", "$recursiveRef")
-        if isinstance(node.value.get(key), str) and not node.value[key].startswith("#")
+        if isinstance(value.get(key), str) and not value[key].startswith("#")
     ]
 
 
 def _children(node: _Node) -> list[_Node]:
-    if isinstance(node.value, Mapping):
-        return [
-            _Node(child, _short(f"{node.pointer}/{key}"), node.depth + 1, not node.is_names and key in NAME_MAPS)
-            for key, child in node.value.items()
-        ]
-    if isinstance(node.value, list | tuple):
-        return [
-            _Node(child, _short(f"{node.pointer}/{index}"), node.depth + 1, is_names=False)
-            for index, child in enumerate(node.value)
-        ]
-    return []
+    value, steps, depth, is_names = node
+    if isinstance(value, list | tuple):
+        return [(child, (steps, index), depth + 1, False) for index, child in enumerate(value)]
+    return [(child, (steps, key), depth + 1, not is_names and key in NAME_MAPS) for key, child in value.items()]
+
+
+def _pointer(steps: _Steps) -> str:
+    taken: list[str] = []
+    while steps is not None:
+        steps, step = steps
+        taken.append(f"/{step}")
+    return _short("".join(reversed(taken)))
 
 
 def _meta_validate(schema: Mapping[str, Any]) -> list[SchemaFinding]:

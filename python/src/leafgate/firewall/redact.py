@@ -120,7 +120,7 @@ def mark(kind: str) -> str:
 
 # A mark can part two secrets that were written as one word, so that the other is seen only in the next round.
 _ROUNDS: Final = 8
-_SHORT: Final = 400  # bytes below which looking for each beginning is quicker than the sieve
+_SHORT: Final = 400  # bytes below which a look at each pair is quicker than the sieve
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are found
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,40}\Z")
@@ -143,7 +143,7 @@ class _Searcher:
         self._anywhere = [each for each in compiled if not each.source.starts]
         starts = [(start, each) for each in compiled for start in each.source.starts]
         self._sieve = Sieve({"secret": [spelled(start, any_case=each.source.any_case) for start, each in starts]})
-        self._starts = {start.lower().encode() for start, _ in starts}
+        self._pairs = frozenset(start[:2].lower().encode() for start, _ in starts)
         self._by_head: dict[bytes, list[_Compiled]] = {}
         for start, each in starts:
             known = self._by_head.setdefault(start[:_HEAD].lower().encode(), [])
@@ -158,13 +158,7 @@ class _Searcher:
         if len(data) >= _SHORT:
             return self._sieve.places(data)
         lower = data.lower()
-        found: set[int] = set()
-        for start in self._starts:
-            at = lower.find(start)
-            while at >= 0:
-                found.add(at)
-                at = lower.find(start, at + 1)
-        return sorted(found)
+        return [at for at in range(len(lower) - 1) if lower[at : at + 2] in self._pairs]
 
     def spans(self, data: bytes, allow: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
         """Where secrets stand, in order, without overlap; of two that overlap, the one that begins first."""

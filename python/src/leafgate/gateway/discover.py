@@ -62,7 +62,8 @@ def browse(shelf: Shelf, query: object, path: object, top_k: object, count: Call
     found = shelf.router.route(query, top_k=top_k)
     kept = found.candidates[:NEAREST] if found.signal == "no_match" else found.candidates
     scores = {candidate.item.id: candidate.score for candidate in kept}
-    cards = make_choice_cards([candidate.item for candidate in kept], scores=scores, count=count)
+    items = [candidate.item for candidate in kept]
+    cards = make_choice_cards(items, scores=scores, count=count, made=shelf.cards)
     return Page(cards, found.signal, found.confidence)
 
 

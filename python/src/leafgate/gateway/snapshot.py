@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from leafgate.browse.cards import MadeCards
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import BUNDLED, IndexStore, Router
 from leafgate.catalog.catalog import Catalog
-from leafgate.catalog.intake import IntakeFlag, intake
+from leafgate.catalog.intake import IntakeFlag, IntakeMemory, intake
 from leafgate.catalog.pins import Pins
 from leafgate.catalog.tree import Tree, build_tree
 from leafgate.model.errors import GatewayError
@@ -25,11 +26,12 @@ from leafgate.ports import Offers, ToolListing
 
 @dataclass(frozen=True)
 class Shelf:
-    """All items of one kind: the catalog, the index and the tree over it."""
+    """All items of one kind: the catalog, the index and the tree over it, and the cards that were made of it so far."""
 
     catalog: Catalog
     router: Router
     tree: Tree
+    cards: MadeCards = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Snapshot:
     prompts: Shelf
     offers: Offers
     flags: tuple[IntakeFlag, ...]
+    memory: IntakeMemory | None = field(default=None, compare=False, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -86,16 +89,18 @@ def build_snapshot(
 ) -> Snapshot:
     """A new snapshot over these offers; foreign definitions are cleaned here, once, and held against their pins."""
     flags: list[IntakeFlag] = []
+    memory = IntakeMemory(clean, None if earlier is None else earlier.memory)
     approved = offers.tools if pinned is None else _approved(offers.tools, pinned, flags)
-    tools = _taken(approved, "tool", clean, flags)
-    resources = _taken([*offers.resources, *offers.templates], "resource", clean, flags)
-    prompts = _taken(offers.prompts, "prompt", clean, flags)
+    tools = _taken(approved, "tool", clean, flags, memory)
+    resources = _taken([*offers.resources, *offers.templates], "resource", clean, flags, memory)
+    prompts = _taken(offers.prompts, "prompt", clean, flags, memory)
     return Snapshot(
         tools=_shelf(tools, earlier.tools if earlier else None, store, embedder),
         resources=_shelf(resources, earlier.resources if earlier else None, None, embedder),
         prompts=_shelf(prompts, earlier.prompts if earlier else None, None, embedder),
         offers=offers,
         flags=tuple(flags),
+        memory=memory,
     )
 
 
@@ -118,14 +123,27 @@ def _shelf(
     store: IndexStore | None,
     embedder: Embedder | None,
 ) -> Shelf:
+    if earlier is not None and embedder is None and _are_same(items, earlier.catalog):
+        return earlier
     catalog = Catalog(items.values())
     before = None if earlier is None else earlier.router
     router = Router(catalog, embedder=embedder or BUNDLED, earlier=before, store=store)
     return Shelf(catalog, router, build_tree(catalog.all()))
 
 
+def _are_same(items: Mapping[str, SelectableItem], known: Catalog) -> bool:
+    """Whether these are all that is known. Nearly all are the very same objects, as the intake remembers them."""
+    if len(items) != len(known):
+        return False
+    return all((old := known.get(id)) is new or old == new for id, new in items.items())
+
+
 def _taken(
-    listings: Iterable[ToolListing], kind: Kind, clean: Callable[[str], str], flags: list[IntakeFlag]
+    listings: Iterable[ToolListing],
+    kind: Kind,
+    clean: Callable[[str], str],
+    flags: list[IntakeFlag],
+    memory: IntakeMemory,
 ) -> dict[str, SelectableItem]:
     by_server: dict[str, list[Any]] = {}
     for listing in listings:
@@ -138,6 +156,7 @@ def _taken(
             prompts=definitions if kind == "prompt" else (),
             server=server or None,
             clean=clean,
+            memory=memory,
         )
         flags += report.flags
         for item in taken:

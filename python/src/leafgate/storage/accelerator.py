@@ -13,6 +13,7 @@ import random
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from leafgate.model.errors import TextError
@@ -31,6 +32,8 @@ PATIENCE_BYTES: Final = 256 * 1024
 
 # It remembers every piece it ever saw and cannot be told to forget: about six bytes for each byte of text at worst.
 RENEW_AFTER: Final = 16 * 1024 * 1024
+# One thread for all of them, and always the same: each new thread may keep megabytes of what was freed in it.
+_RENEWERS: Final = ThreadPoolExecutor(1, thread_name_prefix="renew-encoder")
 
 _TAIL: Final = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORDS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
@@ -139,7 +142,7 @@ class AcceleratedEncoder:
             raise TextError("the text holds lone surrogates and cannot be written as UTF-8") from None
         self._fed += len(raw)
         if self._fed > RENEW_AFTER and self._renewing.acquire(blocking=False):
-            threading.Thread(target=self._renew, name="renew-encoder", daemon=True).start()
+            _RENEWERS.submit(self._renew)
         try:
             ids: list[int] = self._fast.encode(raw).tolist()
         except BaseException as error:
