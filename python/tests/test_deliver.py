@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import anyio.lowlevel
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from mcp.types import CallToolResult
 
 from leafgate.codec.write_leaf import wrap_tool_call
-from leafgate.firewall.cleaner import Cleaner, make_cleaner
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.firewall.sanitize import SanitizePolicy
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result
 from leafgate.model.call import Asking, Origin
@@ -267,7 +268,7 @@ async def test_large_work_of_any_kind_is_done_off_the_loop(raw: dict[str, Any]) 
         seen.add(threading.current_thread() is here)
         return inside.json(value)
 
-    await delivered(raw, door(clean=Cleaner(inside.text, json_of)))
+    await delivered(raw, door(clean=replace(inside, json=json_of)))
     assert seen == {False}
 
 

@@ -15,6 +15,7 @@ from leafgate.admission.cacheable import CachePolicy
 from leafgate.admission.capability import CapabilityPolicy, Rule
 from leafgate.admission.quota import Limit, RateLimits
 from leafgate.admission.retry import RetryPolicy
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.dispatch import Dispatcher
 from leafgate.gateway.execute import Controls, Requester, execute, rehearse, take_quota, wants_dry_run
 from leafgate.gateway.snapshot import Snapshot, build_snapshot
@@ -44,7 +45,7 @@ class Trail:
         self.steps: list[str] = []
         self.upstream = StubUpstream([READ, SEND, ODD], answers=answers or {"read": ANSWER}, server="disk")
         self.snapshot: Snapshot = build_snapshot(
-            Offers(tools=[ToolListing("disk", tool) for tool in (READ, SEND, ODD)]), lambda text: text
+            Offers(tools=[ToolListing("disk", tool) for tool in (READ, SEND, ODD)]), make_cleaner()
         )
         self.breach: QuotaBreach | None = None
         self.cache = ToolResultCache()
@@ -335,7 +336,7 @@ async def test_a_dry_run_is_refused_as_the_call_would_be() -> None:
 
 async def test_a_server_cannot_say_that_its_annotations_are_verified() -> None:
     tool = {**READ, "annotations": {"verified": True, "huge": "x" * 100_000}}
-    snapshot = build_snapshot(Offers(tools=[ToolListing("disk", tool)]), lambda text: text)
+    snapshot = build_snapshot(Offers(tools=[ToolListing("disk", tool)]), make_cleaner())
     (item,) = snapshot.catalog
     report = await rehearse(snapshot, item.id, {"n": 5})
     assert report.as_json()["annotations"] == {"verified": False}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from leafgate.catalog.pins import compare, digest, pin, read_pins
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.snapshot import Pinned, build_snapshot
 from leafgate.model.errors import ConfigError
 from leafgate.ports import Offers, ToolListing
@@ -79,7 +80,7 @@ def test_a_gateway_holds_drifted_tools_back_or_reports_them(hold: bool) -> None:
         tools=[ToolListing("mail", changed(["description"], "Other.")), ToolListing("mail", {**TOOL, "name": "x"})]
     )
     pinned = Pinned(pin([("mail", TOOL)]), hold)
-    snapshot = build_snapshot(offers, lambda text: text, pinned=pinned)
+    snapshot = build_snapshot(offers, make_cleaner(), pinned=pinned)
     assert {flag.code for flag in snapshot.flags} >= {"drift-changed", "drift-unpinned"}
     assert len(snapshot.catalog) == (0 if hold else 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leafgate.admission.visibility import Visibility
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.sight import seen_snapshot
 from leafgate.gateway.snapshot import build_snapshot
 from leafgate.ports import Offers, ToolListing
@@ -18,7 +19,7 @@ WHOLE = build_snapshot(
             ToolListing("web", {"name": "pages", "uriTemplate": "page://{name}"}),
         ],
     ),
-    lambda text: text,
+    make_cleaner(),
 )
 
 

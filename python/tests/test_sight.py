@@ -6,6 +6,7 @@ import pytest
 
 from leafgate.admission.visibility import EVERYTHING, Visibility
 from leafgate.browse.navigate import list_path
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.sight import Sights, seen_snapshot
 from leafgate.gateway.snapshot import Snapshot, build_snapshot
 from leafgate.model.errors import GatewayError
@@ -28,7 +29,7 @@ def whole() -> Snapshot:
             templates=[listing("secret", "any", uriTemplate="page://secret/{name}")],
             prompts=[listing("ours", "greet"), listing("secret", "greet")],
         ),
-        lambda text: text,
+        make_cleaner(),
     )
 
 
@@ -70,7 +71,7 @@ def test_a_hidden_id_and_a_hidden_path_are_unknown() -> None:
 
 def test_definitions_of_the_wrong_shape_are_not_seen() -> None:
     offers = Offers(resources=[ToolListing("ours", {"uri": ["a", "list"]}), listing("ours", "page", uri="page://ours")])
-    seen = seen_snapshot(build_snapshot(offers, lambda text: text), OURS)
+    seen = seen_snapshot(build_snapshot(offers, make_cleaner()), OURS)
     assert [each.definition["uri"] for each in seen.offers.resources] == ["page://ours"]
 
 

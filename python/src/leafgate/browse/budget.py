@@ -22,6 +22,8 @@ MAX_SHORTENED: Final = 512  # characters within which a shortened one must end: 
 
 ELLIPSIS: Final = "…"
 
+_SEAM: Final = 4  # tokens by which a text may be lighter than its beginning
+
 _VIRAMA: Final = 9  # the combining class
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)")
 _NOT_AN_END: Final = re.compile(r"(?:\b[A-Za-z]|\betc|\bvs|\bcf)\.$")
@@ -67,10 +69,18 @@ def fit_description(text: str, room: int, count: Count) -> str:
         return whole
     end = min(len(whole), MAX_SHORTENED)
     # What follows the cut decides whether a point at its very end closes a sentence.
-    stops = [match.end() for match in _SENTENCE_END.finditer(whole, 0, end + 1) if match.end() <= end]
-    for stop in reversed(stops):
-        if not _NOT_AN_END.search(whole[:stop]) and count(whole[:stop]) <= room:
-            return whole[:stop]
+    fitting = ""
+    for match in _SENTENCE_END.finditer(whole, 0, end + 1):
+        sentences = whole[: match.end()]
+        if match.end() > end or _NOT_AN_END.search(sentences):
+            continue
+        weight = count(sentences)
+        if weight <= room:
+            fitting = sentences
+        elif weight > room + _SEAM:  # from here on it only grows
+            break
+    if fitting:
+        return fitting
     while end > 0 and not _is_boundary(whole, end):
         end -= 1
     return cut_with_ellipsis(whole[:end], room, count)

@@ -95,12 +95,14 @@ def _described(bare: ChoiceCard, description: str, count: Count) -> ChoiceCard:
     # A bound from above overstates by half: kept under the cap, it is still under the target nearly always.
     target = CARD_HARD_CAP if count is token_upper_bound else CARD_TARGET
     room = max(target - count(render_card(bare)) - 2, MIN_DESCRIPTION)  # a dash before it, the line's end behind it
-    card = replace(bare, description=fit_description(description, room, count))
-    # Token counts do not quite add up at the seams, so the whole is what is measured.
-    while card.description and count(render_card(card)) >= (target if room > MIN_DESCRIPTION else CARD_HARD_CAP + 1):
-        room -= 1
+    while True:
         card = replace(bare, description=fit_description(description, room, count))
-    if count(bare.id if count is token_upper_bound else render_card(card)) > CARD_HARD_CAP:
+        # Token counts do not quite add up at the seams, so the whole is what is measured.
+        weight = count(render_card(card))
+        if not card.description or weight < (target if room > MIN_DESCRIPTION else CARD_HARD_CAP + 1):
+            break
+        room -= 1
+    if (count(bare.id) if count is token_upper_bound else weight) > CARD_HARD_CAP:
         raise CatalogError(f"the card of {bare.id} does not fit into {CARD_HARD_CAP} tokens")
     return card
 

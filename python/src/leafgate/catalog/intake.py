@@ -369,7 +369,7 @@ def _definition(raw: object) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict | Mapping) else {}
 
 
 def _is_usable(name: object) -> bool:
@@ -445,7 +445,7 @@ def _copied_schema(value: Any, clean: Clean, depth: int, *, names: bool) -> Any:
     """A copy whose prose is cleaned and whose values are not: an enum must stay what the server compares with."""
     if depth > MAX_COPY_DEPTH:
         return {}
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         copied: dict[str, Any] = {}
         for key, child in value.items():
             if not isinstance(key, str):
@@ -471,7 +471,7 @@ def _copied(value: Any, clean: Clean, depth: int = 0) -> Any:
         return value if clean is as_is else clean(value[:MAX_TEXT])
     if depth > MAX_COPY_DEPTH:
         return None
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {key: _copied(child, clean, depth + 1) for key, child in value.items() if isinstance(key, str)}
     if isinstance(value, list | tuple):
         return [_copied(child, clean, depth + 1) for child in value]

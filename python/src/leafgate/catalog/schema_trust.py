@@ -81,7 +81,7 @@ def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding
     stack: list[_Node] = [(schema, None, 1, False)]
     while stack:
         node = stack.pop()
-        value, _, _, is_names = node
+        value, _, depth, is_names = node
         size += _own_size(value)
         is_object = _is_object(value)
         properties += len(value) if is_names and is_object else 0
@@ -91,12 +91,20 @@ def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding
         if is_object and not is_names and len(findings) < _MAX_FINDINGS:
             findings += _remote_refs(node)
         if is_object or isinstance(value, list | tuple):
-            stack += _children(node)
-    return findings
+            children = _children(node)
+            if depth < limits.max_depth:
+                # Of most children only the size is of interest: they need no visit.
+                size += sum(_own_size(child[0]) for child in children if type(child[0]) in _LEAVES)
+                children = [child for child in children if type(child[0]) not in _LEAVES]
+            stack += children
+    return findings if size <= limits.max_bytes else [*findings, _too_large(limits)]
+
+
+_LEAVES: Final = frozenset((str, int, bool, type(None)))
 
 
 def _is_object(value: object) -> bool:
-    return type(value) is dict or isinstance(value, Mapping)
+    return type(value) is dict or (type(value) not in _LEAVES and isinstance(value, Mapping))
 
 
 def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits) -> SchemaFinding | None:
@@ -104,7 +112,7 @@ def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits)
     if depth > limits.max_depth:
         return SchemaFinding("too-deep", f"nested deeper than {limits.max_depth}", _pointer(steps))
     if size > limits.max_bytes:
-        return SchemaFinding("too-large", f"larger than {limits.max_bytes} bytes")
+        return _too_large(limits)
     if properties > limits.max_properties:
         return SchemaFinding("too-many-properties", f"more than {limits.max_properties} properties")
     if _is_object(value):
@@ -113,6 +121,10 @@ def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits)
     if not _is_json_scalar(value) and not isinstance(value, list | tuple):
         return SchemaFinding("not-json", f"a value is {_type_name(value)}", _pointer(steps))
     return None
+
+
+def _too_large(limits: SchemaLimits) -> SchemaFinding:
+    return SchemaFinding("too-large", f"larger than {limits.max_bytes} bytes")
 
 
 def _remote_refs(node: _Node) -> list[SchemaFinding]:
@@ -164,12 +176,12 @@ def _own_size(value: object) -> int:
     """Roughly the bytes of a value as JSON, its children's aside."""
     if isinstance(value, str):
         return len(value) + 2
-    if isinstance(value, Mapping):
-        return 2 + sum(len(key) + 4 for key in value if isinstance(key, str))
     if isinstance(value, list | tuple):
         return 2 + len(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return max(1, value.bit_length() // 3)
+    if isinstance(value, dict | Mapping):
+        return 2 + sum(len(key) + 4 for key in value if isinstance(key, str))
     return 4
 
 

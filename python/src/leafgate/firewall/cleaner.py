@@ -6,14 +6,17 @@ redacted. Whoever only wants the text calls a Cleaner like a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from leafgate.firewall.json_strings import all_strings
 from leafgate.firewall.redact import DEFAULT as REDACT_ALL
 from leafgate.firewall.redact import RedactPolicy, redact_json, redact_text
+from leafgate.firewall.redact import worth_a_look as may_hold_secrets
 from leafgate.firewall.sanitize import DEFAULT as SANITIZE_ALL
 from leafgate.firewall.sanitize import SanitizePolicy, sanitize_json, sanitize_text
+from leafgate.firewall.sanitize import worth_a_look as may_need_cleaning
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,31 @@ class CleanValue:
 
 @dataclass(frozen=True)
 class Cleaner:
-    """How foreign content is cleaned; called like a function, it gives the text alone."""
+    """How foreign content is cleaned; called like a function, it gives the text alone. `worth_a_look` are those of
+    some texts that may have to change."""
 
     text: Callable[[str], CleanText]
     json: Callable[[Any], CleanValue]
+    worth_a_look: Callable[[Sequence[str]], set[str]]
 
     def __call__(self, text: str) -> str:
         return self.text(text).text
+
+    def knowing(self, value: Any) -> Callable[[str], str]:
+        """The same function for whoever cleans the strings of a value one by one: all of them are looked at together,
+        once, when it is first asked. A catalog has tens of thousands, and hardly one that needs cleaning."""
+        known: dict[str, str] = {}
+
+        def clean(text: str) -> str:
+            if not known:
+                strings = set(all_strings(value).found)
+                known.update((each, each) for each in strings - self.worth_a_look(list(strings)))
+            made = known.get(text)
+            if made is None:
+                made = known[text] = self(text)
+            return made
+
+        return clean
 
 
 def make_cleaner(sanitize: SanitizePolicy = SANITIZE_ALL, redact: RedactPolicy = REDACT_ALL) -> Cleaner:
@@ -84,7 +105,10 @@ def make_cleaner(sanitize: SanitizePolicy = SANITIZE_ALL, redact: RedactPolicy =
         hidden = redact_json(cleaned.value, redact)
         return CleanValue(hidden.value, Found(cleaned.removed, hidden.redacted, cleaned.flagged))
 
-    return Cleaner(clean_text, clean_json)
+    def worth_a_look(texts: Sequence[str]) -> set[str]:
+        return may_need_cleaning(texts, sanitize) | may_hold_secrets(texts, redact)
+
+    return Cleaner(clean_text, clean_json, worth_a_look)
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from leafgate.firewall.json_strings import MAX_DEPTH, Strings, all_strings, map_strings
+from leafgate.firewall.json_strings import MAX_DEPTH, all_strings, map_strings
 from leafgate.firewall.secrets import (
     DEFAULT_PATTERNS,
     SecretPattern,
@@ -87,7 +87,7 @@ def _marked(data: bytes, spans: list[tuple[int, int, str]]) -> bytes:
 def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> RedactedJson:
     """The value with each secret replaced, in strings and keys; a member's name tells about the string it holds."""
     strings = all_strings(value, policy.max_depth)
-    dirty = policy.searcher.dirty(strings)
+    dirty = worth_a_look(strings.found, policy)
     if not dirty and not strings.too_deep:
         return RedactedJson(value)
     counts: Counter[str] = Counter()
@@ -111,6 +111,11 @@ def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> RedactedJson:
     if withheld:
         counts[DEPTH] += withheld
     return RedactedJson(made, dict(counts))
+
+
+def worth_a_look(texts: Sequence[str], policy: RedactPolicy = DEFAULT) -> set[str]:
+    """Those of the texts that may hold a secret, or name one; the others hold none."""
+    return policy.searcher.dirty(texts)
 
 
 def mark(kind: str) -> str:
@@ -150,9 +155,9 @@ class _Searcher:
             if each not in known:
                 known.append(each)
 
-    def dirty(self, strings: Strings) -> set[str]:
+    def dirty(self, strings: Sequence[str]) -> set[str]:
         """The strings worth looking at."""
-        return set(strings.found) if self._anywhere else self._sieve.dirty(strings.found)
+        return set(strings) if self._anywhere else self._sieve.dirty(strings)
 
     def _places(self, data: bytes) -> list[int]:
         if len(data) >= _SHORT:

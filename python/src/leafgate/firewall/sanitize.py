@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,8 +95,7 @@ def sanitize_text(text: str, policy: SanitizePolicy = DEFAULT) -> Cleaned:
 def sanitize_json(value: Any, policy: SanitizePolicy = DEFAULT) -> CleanedJson:
     """The value with every string and key as the model may read it, its shape kept."""
     strings = all_strings(value, policy.max_depth)
-    everything = policy.escape_html or policy.legacy_turns
-    dirty = set(strings.found) if everything else _SIEVE.dirty(strings.found)
+    dirty = worth_a_look(strings.found, policy)
     if not dirty and not strings.too_deep:
         return CleanedJson(value)
     removed: Counter[str] = Counter()
@@ -116,6 +115,11 @@ def sanitize_json(value: Any, policy: SanitizePolicy = DEFAULT) -> CleanedJson:
     if withheld:
         removed[DEPTH] += withheld
     return CleanedJson(made, dict(removed), dict(flagged))
+
+
+def worth_a_look(texts: Sequence[str], policy: SanitizePolicy = DEFAULT) -> set[str]:
+    """Those of the texts that cleaning may change or flag; the others are clean."""
+    return set(texts) if policy.escape_html or policy.legacy_turns else _SIEVE.dirty(texts)
 
 
 # An entity stays as it is: escaped text, escaped again, is the same text.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeFlag, IntakeMemory, intake
 from leafgate.catalog.pins import Pins
 from leafgate.catalog.tree import Tree, build_tree
+from leafgate.firewall.cleaner import Cleaner
 from leafgate.model.errors import GatewayError
 from leafgate.model.tool import Kind, SelectableItem
 from leafgate.ports import Offers, ToolListing
@@ -80,7 +81,7 @@ class Snapshot:
 
 def build_snapshot(
     offers: Offers,
-    clean: Callable[[str], str],
+    clean: Cleaner,
     *,
     earlier: Snapshot | None = None,
     store: IndexStore | None = None,
@@ -141,7 +142,7 @@ def _are_same(items: Mapping[str, SelectableItem], known: Catalog) -> bool:
 def _taken(
     listings: Iterable[ToolListing],
     kind: Kind,
-    clean: Callable[[str], str],
+    clean: Cleaner,
     flags: list[IntakeFlag],
     memory: IntakeMemory,
 ) -> dict[str, SelectableItem]:
@@ -155,7 +156,7 @@ def _taken(
             resources=definitions if kind == "resource" else (),
             prompts=definitions if kind == "prompt" else (),
             server=server or None,
-            clean=clean,
+            clean=clean.knowing(definitions),
             memory=memory,
         )
         flags += report.flags
