@@ -71,7 +71,7 @@ async def list_tools(ctx: Any, params: Any) -> ListToolsResult:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving(call: Any = call) -> Iterator[str]:
     app = web_app(Server("small", on_list_tools=list_tools, on_call_tool=call), Web())
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
     with bind("127.0.0.1", 0) as listener:
@@ -225,3 +225,19 @@ def test_only_stateless_requests_are_exchanges() -> None:
 
 def test_the_part_of_the_sdk_that_is_relied_on_is_there() -> None:
     assert _SingleExchangeDispatchContext.__dataclass_fields__["sink"].default is None
+
+
+def test_a_result_is_the_sdks_byte_for_byte_of_json_also_where_only_the_sdk_can_write_it() -> None:
+    odd = {"plain": "Grüße, 漢字", "numbers": [1, -0.5, 2**70, None], "surrogate": "x\ud800y"}
+
+    async def tell(ctx: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[], structured_content={"value": odd[params.name]})
+
+    with serving(call=tell) as url, httpx2.Client() as http:
+        for name, value in odd.items():
+            response = http.post(url, headers=HEADERS | {"mcp-name": name}, json=asking(name))
+            answer = json.loads(response.content)
+            assert response.status_code == 200
+            assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+            assert answer["result"]["structuredContent"] == {"value": value}
+            assert answer["result"]["resultType"] == "complete"

@@ -45,6 +45,8 @@ THREAD_FROM: Final = 8_192
 REPORTS_AT_ONCE: Final = 200
 SUMMARY_CHARS: Final = 500
 
+_NUMBERS: Final = frozenset((int, float))
+
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
 Answer = TypeVar("Answer")
@@ -228,11 +230,13 @@ def _rough_size(raw: Mapping[str, Any]) -> int:
         value = waiting.pop()
         if isinstance(value, str):
             size += _most_bytes(value)
-        elif isinstance(value, Mapping | list):
+        elif isinstance(value, dict | Mapping):
             size += 16 + len(value)
-            if size < THREAD_FROM:
-                inside = value.values() if isinstance(value, Mapping) else value
-                waiting += [item for item in inside if isinstance(item, str | Mapping | list)]
+            waiting += value.values()
+        elif isinstance(value, list):
+            size += 16 + len(value)
+            if size < THREAD_FROM and not _NUMBERS.issuperset(map(type, value)):  # ids are many, and hold nothing
+                waiting += value
     return size
 
 

@@ -39,10 +39,10 @@ from sse_starlette import EventSourceResponse
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from leafgate.server.quick_exchange import CALL_METHOD
+
 # A call that takes longer gets its stream, which a client whose connection breaks can take up again.
 QUICK_SECONDS: Final = 0.05
-
-CALL_METHOD: Final = "tools/call"
 
 _GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 

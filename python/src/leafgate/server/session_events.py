@@ -60,7 +60,7 @@ class SessionManager(StreamableHTTPSessionManager):
     def __init__(self, **settings: Any) -> None:
         self._shared_events = MemoryEventStore()
         super().__init__(**settings)
-        self.app.middleware.append(let_speak)
+        self.app.middleware.insert(0, let_speak)
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         group = cast("TaskGroup | None", self._task_group)  # the SDK declares it by what it is before it runs
