@@ -23,11 +23,11 @@ from leafgate.server.auth.bearer_tokens import (
     new_token,
     read_hash,
 )
-from leafgate.server.auth.jwt_verifier import VerifiedToken
 from leafgate.server.auth.known_user import present_principal, principal_of
 from leafgate.server.auth.layer import Auth, AuthLayer
 from leafgate.server.auth.resource_metadata import ResourceMetadata
 from leafgate.server.auth.scope_grants import ScopeGrants
+from leafgate.server.auth.verified import VerifiedToken
 
 PATHS = ["/", "/health", "/ready", "/mcp", "/sse", "/messages", "/status", "/metrics", "/api/x"]
 PATHS += ["/.well-known/oauth-x", "/.well-known/x", "/.well-known/codec/maps/x"]

@@ -17,10 +17,9 @@ from leafgate.server.auth.jwt_verifier import (
     MAX_TOKEN,
     JwtRules,
     JwtVerifier,
-    TokenRefusedError,
-    VerifiedToken,
 )
 from leafgate.server.auth.signing_keys import KeySet, read_keys
+from leafgate.server.auth.verified import TokenRefusedError, VerifiedToken
 
 pytestmark = pytest.mark.anyio
 

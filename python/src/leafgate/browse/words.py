@@ -9,14 +9,14 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # it carries no types
+import Stemmer  # type: ignore[import-not-found]  # compiled, and without types
 
 MAX_WORD: Final = 40  # longer runs are encoded data, not words
 
 _RUN: Final = re.compile(r"[^\W_]+")
 _PIECES: Final = re.compile(r"[^\W\d_]+|\d+")
 _HUMPS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
-_STEMMER: Final = EnglishStemmer()
+_STEMMER: Final = Stemmer.Stemmer("english", 0)  # without a cache: `stem` has one
 
 
 @lru_cache(maxsize=1 << 16)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from leafgate.admission.capability import policy_of
@@ -19,12 +18,10 @@ from leafgate.gateway.rights import AS_EVERYBODY, Rights
 from leafgate.model.errors import ConfigError
 from leafgate.model.principal import CAPABILITIES, Principal, is_principal_name
 from leafgate.server.auth.bearer_tokens import BearerTokens, TokenEntry, read_hash
-from leafgate.server.auth.jwks_source import keys_of_file, keys_of_url
-from leafgate.server.auth.jwt_verifier import DEFAULT_ALGORITHMS, JwtRules, JwtVerifier
 from leafgate.server.auth.layer import Auth
 from leafgate.server.auth.resource_metadata import ResourceMetadata
 from leafgate.server.auth.scope_grants import ScopeGrants
-from leafgate.server.auth.signing_keys import KEY_TYPES
+from leafgate.server.auth.verified import Verifier
 from leafgate.server.host_guard import is_loopback
 from leafgate.storage.memory_state import MemoryState
 from leafgate.storage.state import State
@@ -143,21 +140,10 @@ def _token(where: str, entry: Mapping[str, Any], grants: ScopeGrants) -> TokenEn
     )
 
 
-def _jwt(section: Mapping[str, Any]) -> JwtVerifier:
-    audience = section["audience"]
-    algorithms = tuple(section.get("algorithms") or DEFAULT_ALGORITHMS)
-    unknown = next((name for name in algorithms if name not in KEY_TYPES), None)
-    if unknown is not None:
-        raise ConfigError(f"auth.jwt.algorithms: {unknown} is not one of {', '.join(KEY_TYPES)}")
-    rules = JwtRules(
-        issuer=section["issuer"],
-        audience=(audience,) if isinstance(audience, str) else tuple(audience),
-        algorithms=algorithms,
-        principal_claim=section.get("principal_claim", "sub"),
-    )
-    jwks = section["jwks"]
-    is_url = isinstance(jwks, str) and "://" in jwks
-    return JwtVerifier(rules, keys_of_url(jwks) if is_url else keys_of_file(Path(jwks)))
+def _jwt(section: Mapping[str, Any]) -> Verifier:
+    from leafgate.cli.jwt_auth import jwt_verifier  # noqa: PLC0415  its libraries are a tenth of the time to start
+
+    return jwt_verifier(section)
 
 
 def _metadata(section: Mapping[str, Any], grants: ScopeGrants, path: str) -> ResourceMetadata | None:

@@ -7,14 +7,13 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import click
-from rich.console import Console
-from rich.markup import escape
 
 from leafgate.cli.auth import asks_everybody
 from leafgate.cli.completion import complete_map
@@ -158,25 +157,26 @@ async def _in_background(work: Callable[[], Coroutine[Any, Any, None]]) -> Async
 
 
 def _announce(gateway: Gateway, url: str) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]leafgate {__version__}[/bold] is ready")
+    """In plain words with a few colours: a library that draws tables would make every start later."""
+    bold = partial(click.style, bold=True)
+    click.echo(f"{bold(f'leafgate {__version__}')} is ready")
     for member in gateway.fleet.members():
-        down = escape(without_secrets(str(member.last_failure)))
-        up = f"[green]up[/green], {len(member.offers.tools)} tools"
-        console.print(
-            f"  {escape(f'{member.spec.name:12}')} {up if member.state == 'up' else f'[red]down[/red]: {down}'}"
-        )
+        name = f"{member.spec.name:12}"
+        if member.state == "up":
+            click.echo(f"  {name} {click.style('up', fg='green')}, {len(member.offers.tools)} tools")
+        else:
+            click.echo(f"  {name} {click.style('down', fg='red')}: {without_secrets(str(member.last_failure))}")
     kind, path = ("sse", SSE_PATH) if gateway.config.transport == "sse" else ("http", MCP_PATH)
-    console.print(f"  MCP endpoint [bold]{url}{path}[/bold]")
+    click.echo(f"  MCP endpoint {bold(f'{url}{path}')}")
     if gateway.config.dashboard:
-        console.print(f"  dashboard    {url}/")
-    console.print(f"  status       {url}/status")
+        click.echo(f"  dashboard    {url}/")
+    click.echo(f"  status       {url}/status")
     asked = {} if gateway.config.auth is None else {"headers": {"Authorization": "Bearer YOUR-TOKEN"}}
     file = next(iter(gateway.config.files), None)
     for title, entry in (
         ("\nPaste into your client's configuration, for HTTP:", {"type": kind, "url": f"{url}{path}", **asked}),
         ("or for a client that starts it as a child:", child_entry(None, file)),
     ):
-        console.print(title)
-        console.print(json.dumps({"mcpServers": {OWN_NAME: entry}}, indent=2), markup=False)
-    console.print("\nCtrl-C stops the gateway and the servers behind it.")
+        click.echo(title)
+        click.echo(json.dumps({"mcpServers": {OWN_NAME: entry}}, indent=2))
+    click.echo("\nCtrl-C stops the gateway and the servers behind it.")

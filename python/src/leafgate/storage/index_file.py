@@ -75,7 +75,7 @@ class IndexFiles:
             path.unlink(missing_ok=True)
 
     def _path(self, digests: Sequence[bytes], model: str) -> Path:
-        made_by = [FORMAT, version("snowballstemmer"), WEIGHTS.tolist(), LENGTH.tolist(), SATURATION, model]
+        made_by = [FORMAT, version("PyStemmer"), WEIGHTS.tolist(), LENGTH.tolist(), SATURATION, model]
         key = hashlib.sha256(repr(made_by).encode())
         key.update(b"".join(digests))
         return self._directory / f"{key.hexdigest()}.npz"

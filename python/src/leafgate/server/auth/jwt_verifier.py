@@ -16,14 +16,11 @@ from jwt.exceptions import ExpiredSignatureError, PyJWTError
 
 from leafgate.model.principal import is_principal_name
 from leafgate.server.auth.jwks_source import KeySource
+from leafgate.server.auth.verified import TokenRefusedError, VerifiedToken
 
 MAX_TOKEN: Final = 16_384
 LEEWAY_SECONDS: Final = 30
 DEFAULT_ALGORITHMS: Final = ("RS256", "ES256")
-
-
-class TokenRefusedError(Exception):
-    """Not a token of ours. The message is ours too, and holds nothing of the token."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +33,8 @@ class JwtRules:
     principal_claim: str = "sub"
 
 
-@dataclass(frozen=True)
-class VerifiedToken:
-    """What a good token says."""
-
-    name: str
-    scopes: tuple[str, ...]
-
-
 class JwtVerifier:
-    """Verifies tokens by one set of rules."""
+    """A Verifier by one set of rules."""
 
     def __init__(self, rules: JwtRules, keys: KeySource) -> None:
         self._rules = rules

@@ -24,11 +24,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from leafgate.model.principal import ANONYMOUS, CLIENT_CAPABILITIES, Capability, Principal
 from leafgate.server.auth.bearer_tokens import BearerTokens, TooManyGuessesError
 from leafgate.server.auth.challenge import Challenge, Refused
-from leafgate.server.auth.jwt_verifier import JwtVerifier, TokenRefusedError
 from leafgate.server.auth.known_user import KnownUser
 from leafgate.server.auth.resource_metadata import ResourceMetadata
 from leafgate.server.auth.scope_grants import ScopeGrants
 from leafgate.server.auth.still_known import WhileKnown
+from leafgate.server.auth.verified import TokenRefusedError, Verifier
 
 log = logging.getLogger("leafgate.server")
 
@@ -47,7 +47,7 @@ class Auth:
     """How callers prove who they are, and what their scopes allow."""
 
     tokens: BearerTokens
-    jwt: JwtVerifier | None = None
+    jwt: Verifier | None = None
     grants: ScopeGrants = ScopeGrants()  # noqa: RUF009  frozen
     metadata: ResourceMetadata | None = None
     required: bool = True
