@@ -23,6 +23,7 @@ MAX_SHORTENED: Final = 512  # characters within which a shortened one must end: 
 ELLIPSIS: Final = "…"
 
 _SEAM: Final = 4  # tokens by which a text may be lighter than its beginning
+_LONG_WORDS: Final = 6  # characters of a token, at a guess
 
 _VIRAMA: Final = 9  # the combining class
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)")
@@ -48,10 +49,8 @@ def token_upper_bound(text: str) -> int:
 
 def one_line(text: str, limit: int = MAX_READ) -> str:
     """The beginning of a text on one line: controls and line breaks become spaces, invisible signs go."""
-    begun = text[:limit]
-    if not begun.isprintable():
-        begun = "".join(_visible(character) for character in begun)
-    return " ".join(begun.split())
+    line = " ".join(text[:limit].split())
+    return line if line.isprintable() else " ".join("".join(map(_visible, line)).split())
 
 
 def _visible(character: str) -> str:
@@ -65,7 +64,7 @@ def _visible(character: str) -> str:
 def fit_description(text: str, room: int, count: Count) -> str:
     """The text if it fits; else its longest run of whole sentences; else as much as fits, and an ellipsis."""
     whole = one_line(text)
-    if len(text) <= MAX_READ and count(whole) <= room:
+    if len(text) <= MAX_READ and not _is_hopeless(whole, room, count) and count(whole) <= room:
         return whole
     end = min(len(whole), MAX_SHORTENED)
     # What follows the cut decides whether a point at its very end closes a sentence.
@@ -84,6 +83,12 @@ def fit_description(text: str, room: int, count: Count) -> str:
     while end > 0 and not _is_boundary(whole, end):
         end -= 1
     return cut_with_ellipsis(whole[:end], room, count)
+
+
+def _is_hopeless(text: str, room: int, count: Count) -> bool:
+    """Whether the beginning of a long text is too heavy already: counting costs by the length."""
+    begin = _LONG_WORDS * max(room, 1)
+    return len(text) > 2 * begin and count(text[:begin]) > room + _SEAM
 
 
 def cut_with_ellipsis(text: str, room: int, count: Count) -> str:

@@ -64,20 +64,37 @@ def build_spelling(words: Sequence[str], prominence: NDArray[np.float32]) -> Spe
 
 def edits(a: str, b: str, reach: int) -> int:
     """Insertions, deletions, changes and swaps of neighbours between two words; reach + 1 when there are more."""
-    if a == b:
-        return 0
+    a, b = _without_common_ends(a, b)
+    if abs(len(a) - len(b)) > reach:
+        return reach + 1
+    if not a or not b:
+        return len(a) + len(b)
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
-        older, before, row = before, row, [i]
-        for j, y in enumerate(b, 1):
+        older, before = before, row
+        # Only within the reach of the diagonal: what lies further off has more edits already.
+        row = [reach + 1] * (len(b) + 1)
+        row[0] = i
+        for j in range(max(1, i - reach), min(len(b), i + reach) + 1):
+            y = b[j - 1]
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
             if i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]:
                 cost = min(cost, older[j - 2] + 1)
-            row.append(cost)
+            row[j] = cost
         if min(row) > reach:
             return reach + 1
-    return row[-1]
+    return min(row[-1], reach + 1)
+
+
+def _without_common_ends(a: str, b: str) -> tuple[str, str]:
+    start, most = 0, min(len(a), len(b))
+    while start < most and a[start] == b[start]:
+        start += 1
+    end = 0
+    while end < most - start and a[-1 - end] == b[-1 - end]:
+        end += 1
+    return a[start : len(a) - end], b[start : len(b) - end]
 
 
 def _letters(word: str) -> NDArray[np.int8]:

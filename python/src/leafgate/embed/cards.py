@@ -12,6 +12,7 @@ from leafgate.browse import cards
 from leafgate.model.card import ChoiceCard
 from leafgate.model.tool import SelectableItem
 from leafgate.storage.map_files import CARD_MAP, MapFiles
+from leafgate.tokens.encoder import Encoder
 
 
 @cache
@@ -20,9 +21,14 @@ def shared_maps() -> MapFiles:
     return MapFiles()
 
 
+@cache
+def _card_encoder() -> Encoder:
+    return shared_maps().load(CARD_MAP)
+
+
 def count_exactly(text: str) -> int:
     """The tokens of a text under the map that cards and budgets are counted in."""
-    return len(shared_maps().load(CARD_MAP).encode(text))
+    return len(_card_encoder().encode(text))
 
 
 def make_choice_cards(
