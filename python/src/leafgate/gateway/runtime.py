@@ -290,7 +290,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             seen, upstream = await self.seen_by(requester), self._primitives()
             origin, raw = await offers.read_by_id(seen, upstream, args.get("resource_id"), requester.client)
-            return await deliver_result(self._door, asking, origin, raw)
+            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
 
         return await self._answer("resource_read", asking, requester, work)
 
@@ -300,7 +300,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             seen, given = await self.seen_by(requester), (args.get("prompt_id"), args.get("args"))
             origin, raw = await offers.get_by_id(seen, self._primitives(), *given, requester.client)
-            return await deliver_result(self._door, asking, origin, raw)
+            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
 
         return await self._answer("prompt_get", asking, requester, work)
 
