@@ -134,7 +134,7 @@ async def deliver_result(
     so that tokenizing them is no shim that a server could spare us.
     """
     cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
-    size = _rough_size(raw)
+    size = rough_size([raw.get("content"), raw.get("structuredContent")])
     with door.tracer.stage("screen"):
         screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, may_have_leaves))
     with door.tracer.stage("store"):
@@ -225,10 +225,10 @@ def _tells(block: Block, structured: object) -> bool:
         return False
 
 
-def _rough_size(raw: Mapping[str, Any]) -> int:
+def rough_size(value: Any) -> int:
     """Enough to know whether the work is large, and not more: what is beyond THREAD_FROM is not looked at."""
     size = 0
-    waiting: list[Any] = [raw.get("content"), raw.get("structuredContent")]
+    waiting: list[Any] = [value]
     while waiting and size < THREAD_FROM:
         value = waiting.pop()
         if isinstance(value, str):

@@ -25,7 +25,7 @@ from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop, rough_size
 from leafgate.gateway.execute import (
     ANYBODY,
     Controls,
@@ -309,7 +309,7 @@ class GatewayRuntime:
         with self._serving("resources/read"):
             await self.settled()
             raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-            return self._cleaned(raw, keep=("uri", "blob", "requestState"))
+            return await self._cleaned(raw, keep=("uri", "blob", "requestState"))
 
     async def get_prompt_native(
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
@@ -321,14 +321,15 @@ class GatewayRuntime:
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-            return self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+            return await self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         """Any other request of a plain client that one server answers."""
         with self._serving(method):
-            return self._cleaned(await self._primitives().request(server, method, params, requester.client), keep=())
+            raw = await self._primitives().request(server, method, params, requester.client)
+            return await self._cleaned(raw, keep=())
 
     async def _browse(
         self,
@@ -374,7 +375,7 @@ class GatewayRuntime:
             tracer=parts.tracer,
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
-            return self._cleaned(done.raw, keep=("requestState",))
+            return await self._cleaned(done.raw, keep=("requestState",))
         result = await deliver_result(
             self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
         )
@@ -464,11 +465,15 @@ class GatewayRuntime:
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(value).value
 
-    def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
+    async def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
         """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
-        raw = strip_everywhere(raw)  # ids spell texts, and nobody judges them here
-        cleaned = self._parts.clean.json(raw).value
-        return _with_kept(cleaned, raw, frozenset(keep)) if isinstance(cleaned, dict) else {}
+
+        def clean() -> dict[str, Any]:
+            stripped = strip_everywhere(raw)  # ids spell texts, and nobody judges them here
+            cleaned = self._parts.clean.json(stripped).value
+            return _with_kept(cleaned, stripped, frozenset(keep)) if isinstance(cleaned, dict) else {}
+
+        return await off_loop(rough_size(raw), clean)
 
 
 def upstream_error(failed: UpstreamFailure) -> ErrorBody:
