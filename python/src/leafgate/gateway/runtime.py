@@ -20,12 +20,12 @@ from anyio import move_on_after, to_thread
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.codec.arguments import decode_arguments
-from leafgate.codec.read_leaf import strip_everywhere
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop, rough_size
+from leafgate.gateway.clean_value import clean_value
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop
 from leafgate.gateway.execute import (
     ANYBODY,
     Controls,
@@ -38,7 +38,7 @@ from leafgate.gateway.execute import (
     wants_dry_run,
 )
 from leafgate.gateway.native import NativeOffers, native_offers
-from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream
+from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream, Watch
 from leafgate.gateway.serving import UNTRACED, Outcome, serving
 from leafgate.gateway.sight import Sights
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
@@ -104,9 +104,9 @@ class GatewayRuntime:
 
     def _take(self, parts: GatewayParts) -> None:
         self._parts = parts
-        watchers = parts.recorder, parts.tracer
-        self._upstream = ObservedUpstream(parts.upstream, *watchers)
-        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, *watchers)
+        watch = Watch(parts.recorder, parts.tracer, parts.clean, parts.clean_for)
+        self._upstream = ObservedUpstream(parts.upstream, watch)
+        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, watch)
         self._door = Door(
             artifacts=parts.artifacts,
             recorder=parts.recorder,
@@ -309,7 +309,7 @@ class GatewayRuntime:
         with self._serving("resources/read"):
             await self.settled()
             raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-            return await self._cleaned(raw, keep=("uri", "blob", "requestState"))
+            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "requestState"))
 
     async def get_prompt_native(
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
@@ -321,7 +321,7 @@ class GatewayRuntime:
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-            return await self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
@@ -329,7 +329,7 @@ class GatewayRuntime:
         """Any other request of a plain client that one server answers."""
         with self._serving(method):
             raw = await self._primitives().request(server, method, params, requester.client)
-            return await self._cleaned(raw, keep=())
+            return await clean_value(raw, self._parts.clean)
 
     async def _browse(
         self,
@@ -375,7 +375,7 @@ class GatewayRuntime:
             tracer=parts.tracer,
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
-            return await self._cleaned(done.raw, keep=("requestState",))
+            return await clean_value(done.raw, self._parts.clean, keep=("requestState",))
         result = await deliver_result(
             self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
         )
@@ -465,32 +465,11 @@ class GatewayRuntime:
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(value).value
 
-    async def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
-        """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
-
-        def clean() -> dict[str, Any]:
-            stripped = strip_everywhere(raw)  # ids spell texts, and nobody judges them here
-            cleaned = self._parts.clean.json(stripped).value
-            return _with_kept(cleaned, stripped, frozenset(keep)) if isinstance(cleaned, dict) else {}
-
-        return await off_loop(rough_size(raw), clean)
-
 
 def upstream_error(failed: UpstreamFailure) -> ErrorBody:
     """What a client is told of an upstream's failure: nothing that the upstream said."""
     message = failed.message or _UPSTREAM_MESSAGES.get(failed.code, "the server answered with an error")
     return ErrorBody(failed.code, message, details=failed.details)
-
-
-def _with_kept(cleaned: Any, raw: Any, keep: frozenset[str]) -> Any:
-    if isinstance(cleaned, dict) and isinstance(raw, Mapping) and len(cleaned) == len(raw):
-        return {
-            key: source if name in keep and isinstance(source, str) else _with_kept(value, source, keep)
-            for (key, value), (name, source) in zip(cleaned.items(), raw.items(), strict=True)
-        }
-    if isinstance(cleaned, list) and isinstance(raw, list):
-        return [_with_kept(value, source, keep) for value, source in zip(cleaned, raw, strict=False)]
-    return cleaned
 
 
 def _logged(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:
