@@ -49,7 +49,10 @@ def test_the_ids_are_the_same(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAST_MAPS)
-@pytest.mark.parametrize("text", ["", "<|endoftext|><|im_end|>", " " * 100_000 + "x", "a" * 50_000, "\r\n" * 9_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "<|endoftext|><|im_end|>", " " * 100_000 + "x", "a" * 50_000, "\r\n" * 9_000, "it is 14:30. " * 20_000],
+)
 def test_the_ids_are_the_same_on_odd_texts(name: str, text: str) -> None:
     assert FAST[name].encode(text) == EXACT[name].encode(text)
 

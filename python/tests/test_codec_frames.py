@@ -353,6 +353,7 @@ GZIP_BOMB = gzip.compress(bytes(50 << 20))
         (BOMB, {"content-encoding": "zstd"}, 413, -32600),
         (GZIP_BOMB, {"content-encoding": "gzip"}, 413, -32600),
         (bytes((4 << 20) + 1), {}, 413, -32600),
+        (pack_message({"a": "\0" * (1 << 20)}), {}, 413, -32600),
         (b"x", {"content-encoding": "br"}, 415, -32600),
         (b"x", {"content-encoding": "deflate"}, 415, -32600),
         (b"x", {"content-encoding": "gzip, zstd"}, 415, -32600),

@@ -24,6 +24,7 @@ def test_the_request_comes_before_the_header_and_the_default() -> None:
         A.upper().replace("SHA256", "sha256"),
         f"https://x.example/m;sha256={'a' * 64}",
         f"https://x.example/m;v=2/n.json; sha256={'A' * 64}",
+        f"https://x.example/m;SHA256=sha256:{'a' * 64}",
     ],
 )
 def test_the_header_has_two_forms(header: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream
+from leafgate.firewall.cleaner import make_cleaner
+from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream, Watch
 from leafgate.gateway.serving import UNTRACED, serving
 from leafgate.model.errors import UpstreamFailure
 from leafgate.telemetry.metrics import Metrics
@@ -25,8 +26,12 @@ def metrics() -> Metrics:
     return Metrics(lambda: "today")
 
 
+def watching(metrics: Metrics) -> Watch:
+    return Watch(metrics, UNTRACED, make_cleaner())
+
+
 def answering(answer: Any, metrics: Metrics) -> ObservedUpstream:
-    return ObservedUpstream(StubUpstream([DEFINITION], answers={"echo": answer}, server="notes"), metrics, UNTRACED)
+    return ObservedUpstream(StubUpstream([DEFINITION], answers={"echo": answer}, server="notes"), watching(metrics))
 
 
 def failing(error: Exception) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
@@ -75,7 +80,7 @@ async def test_the_report_of_a_request_names_the_server_it_went_to(metrics: Metr
 
 async def test_everything_else_passes_by(metrics: Metrics) -> None:
     inner = StubUpstream([DEFINITION])
-    upstream = ObservedUpstream(inner, metrics, UNTRACED)
+    upstream = ObservedUpstream(inner, watching(metrics))
     assert await upstream.list_tools() == await inner.list_tools()
     await upstream.settled()
     assert metrics.summary()["upstream_calls"] == {}
@@ -87,7 +92,7 @@ async def test_resources_and_prompts_are_counted_too(metrics: Metrics) -> None:
         prompts=[{"name": "greet"}],
         server="notes",
     )
-    upstream = ObservedPrimitives(inner, metrics, UNTRACED)
+    upstream = ObservedPrimitives(inner, watching(metrics))
     assert await upstream.list_resources() == await inner.list_resources()
     assert upstream.server_of_resource("notes://one") == "notes"
     await upstream.read_resource("notes", "notes://one")

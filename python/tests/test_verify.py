@@ -114,3 +114,20 @@ def test_metaspace_allows_one_id_more_than_bytes() -> None:
 
 def test_a_tuple_of_ids_is_as_good_as_a_list() -> None:
     assert check(TOY, "the cat", (261, 264), level="canonical").accepted
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_long_lists_are_judged_to_their_end(level: Level) -> None:
+    """They are looked at in parts: what is wrong in the last part is as wrong as in the first."""
+    text = "the cat" * 70_000
+    ids = TOY.encode(text)
+    assert len(ids) > 2 * (1 << 16)
+    assert check(TOY, text, ids, level=level).accepted
+    special = next(iter(TOY.map.special_ids))
+    for wrong, reason in ((True, "not-integer"), ("1", "not-integer"), (-1, "negative"), (special, "special-id")):
+        assert check(TOY, text, [*ids[:-1], wrong], level=level).reason == reason
+    if level != "trust":
+        assert check(TOY, text, ids[:-1], level=level).reason == "text-mismatch"
+    if level == "canonical":
+        bytewise = [id for part in "the cat" for id in TOY.encode(part)]
+        assert check(TOY, text, [*ids[: -len(TOY.encode("the cat"))], *bytewise], level=level).reason == "non-canonical"

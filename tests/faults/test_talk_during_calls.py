@@ -20,6 +20,7 @@ ELICITATION = {
     "message": "Which flour?",
     "requestedSchema": {"type": "object", "properties": {"flour": {"type": "string"}}, "required": ["flour"]},
 }
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "Name a bread."}}], "maxTokens": 20}
 
 
@@ -68,6 +69,12 @@ async def test_log_lines_questions_and_cancellation(tmp_path: Path) -> None:
         answered = json.loads(await gate.answer("ask", method="sampling/createMessage", params=SAMPLING))
         assert answered["content"]["text"] == "Pumpernickel"
         assert asked[1].messages[0].content.text == "Name a bread."
+
+        assert await gate.answer("say", text=f"the key is {SECRET}") == "said"
+        await gate.answer("ask", method="elicitation/create", params={**ELICITATION, "message": f"Is {SECRET} yours?"})
+        await until(lambda: len(logged) == 2)
+        assert [logged[1].data.split("[")[0], asked[2].message.split("[")[0]] == ["the key is ", "Is "]
+        assert SECRET not in f"{logged} {asked}"
 
         tool_id = (await gate.ids())["hang"]
         async with anyio.create_task_group() as group:

@@ -1,7 +1,7 @@
 """A server whose leaves are wrong in every way there is. Plain JSON lines: an SDK would refuse to send most of them.
 
 Its one tool, `answer`, takes the name of a fault. Each text comes beside what it claims to be tokenized as. Its
-resource and its prompt tell a secret, and spell it in ids.
+resource and one of its prompts tell a secret, and spell it in ids; the other prompt's ids are right for its text.
 """
 
 from __future__ import annotations
@@ -89,14 +89,15 @@ FIXED: dict[str, dict[str, Any]] = {
     "resources/list": {"resources": [{"uri": RESOURCE["uri"], "name": "secret"}]},
     "resources/templates/list": {"resourceTemplates": []},
     "resources/read": {"contents": [RESOURCE], "_meta": SPELLED},
-    "prompts/list": {"prompts": [{"name": "secret"}]},
-    "prompts/get": {"messages": [{"role": "user", "content": ANSWERS["secret"][0]}], "_meta": SPELLED},
+    "prompts/list": {"prompts": [{"name": name} for name in ("secret", "right")]},
 }
 
 
 def respond(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/call":
         return {"content": ANSWERS[params["arguments"]["fault"]]}
+    if method == "prompts/get":
+        return {"messages": [{"role": "user", "content": ANSWERS[params["name"]][0]}], "_meta": SPELLED}
     return FIXED.get(method, {})
 
 

@@ -169,7 +169,7 @@ async def test_nor_from_ids_in_any_other_place(gateway: HttpGateway, form: str) 
         page = text_of(await client.call_tool("resource_browse", {"query": "secret"}))
         resource_id = page.split(" ")[0]
         assert not spells_secret(await client.call_tool("resource_read", {"resource_id": resource_id}))
-        (prompt, *_) = (await client.list_prompts()).prompts
+        (prompt, *_) = [prompt for prompt in (await client.list_prompts()).prompts if "secret" in prompt.name]
         assert not spells_secret(await client.get_prompt(prompt.name))
 
 
@@ -178,6 +178,24 @@ def spells_secret(result: Any) -> bool:
     shown = result.model_dump_json(by_alias=True).replace(" ", "")
     ids = json.dumps(SPELLED[CODEC_META_KEY]["ids"], separators=(",", ":"))
     return SECRET in shown or ids[1:-1] in shown
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_resources_and_prompts_have_ids_and_no_leaves(gateway: HttpGateway, level: str) -> None:
+    """A prompt's text gets its role in front of it: ids that were right before are not believed, and are no lie."""
+    codec = Codec(gateway)
+    async with faults(gateway) as client:
+        page = text_of(await client.call_tool("prompt_browse", {"path": f"/{level}"}))
+        prompt_id = next(line.split(" ")[0] for line in page.splitlines() if ":right#" in line)
+        prompt = await client.call_tool("prompt_get", {"prompt_id": prompt_id})
+        assert text_of(prompt) == f"user: {TEXT}"
+        page = text_of(await client.call_tool("resource_browse", {"path": f"/{level}"}))
+        resource = await client.call_tool("resource_read", {"resource_id": page.split(" ")[0]})
+        for read in (prompt, resource):
+            assert [ids_of(block) for block in read.content] == [QWEN.encode(block.text) for block in read.content]
+    assert codec.news() == {}
+    graduates = httpx2.get(f"{gateway.url}/status").json()["graduate_next"]
+    assert {tool["tool"] for tool in graduates} <= {"answer"}
 
 
 async def test_clients_that_did_not_ask_get_no_ids(gateway: HttpGateway) -> None:

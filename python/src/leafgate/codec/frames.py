@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, Literal
 
 import msgpack  # type: ignore[import-untyped]  # it has no stubs
@@ -38,6 +39,7 @@ Message = dict[str, Any]
 
 _HEAD: Final = 4
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list})
 
 
 class FrameError(LeafgateError):
@@ -110,28 +112,33 @@ def check_value(value: object) -> None:
     """FrameError for what JSON cannot say, and for what lies too deep. Level by level: no depth ends the stack."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [below for container in level for below in _containers_in(container)]
+        level = _level_below(level)
         if not level:
             return
-    if any(level):
-        raise FrameError("too-deep", f"values are nested deeper than {MAX_DEPTH}")
+    raise FrameError("too-deep", f"values are nested deeper than {MAX_DEPTH}")
 
 
-def _containers_in(container: Any) -> Iterator[Any]:
-    """The containers directly below this one. Lists of ids are long: they are judged by their types, as a whole."""
-    if isinstance(container, dict):
-        if not set(map(type, container)) <= {str}:
-            raise FrameError("bad-key", "a key is no text")
-        values = container.values()
-    else:
-        values = container
-    if set(map(type, values)) <= _PLAIN:
-        return
-    for value in values:
-        if type(value) is dict or type(value) is list:
-            yield value
-        elif type(value) not in _PLAIN:
-            _check_scalar(value)
+def _level_below(level: list[Any]) -> list[Any]:
+    """The containers directly below these, but for empty ones.
+
+    A few megabytes may hold millions of containers, and lists of ids are long: a level is judged by its types, whole.
+    """
+    objects = [container for container in level if type(container) is dict]
+    arrays = [container for container in level if type(container) is list]
+    if not set(map(type, chain.from_iterable(objects))) <= {str}:
+        raise FrameError("bad-key", "a key is no text")
+
+    def values() -> Iterator[Any]:
+        return chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays))
+
+    kinds = set(map(type, values()))
+    if not kinds <= _PLAIN | _CONTAINERS:
+        for value in values():
+            if type(value) not in _PLAIN and type(value) not in _CONTAINERS:
+                _check_scalar(value)
+    if kinds.isdisjoint(_CONTAINERS):
+        return []
+    return [value for value in values() if type(value) in _CONTAINERS and value]
 
 
 def _check_scalar(value: object) -> None:

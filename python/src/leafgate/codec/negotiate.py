@@ -14,9 +14,9 @@ ACCEPT_META_KEY: Final = "ai.codec/accept"
 MAP_HEADER: Final = "x-codec-map"
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
-# The header has two forms in the wild: the digest alone, and a URL with it. The URL, which may hold a semicolon of its
-# own, is never looked at.
-_URL_FORM = re.compile(r".*;\s*sha256=([0-9a-fA-F]{64})")
+# The header has two forms in the wild: the digest alone, and a URL with it, each in any of a digest's spellings. The
+# URL, which may hold a semicolon of its own, is never looked at.
+_URL_FORM = re.compile(r".*;\s*sha256=([^;\s]*)", re.IGNORECASE)
 
 
 def negotiate(

@@ -127,20 +127,22 @@ async def deliver_result(
     *,
     provenance: Mapping[str, Any] | None = None,
     structured: bool = False,
+    may_have_leaves: bool = True,
 ) -> dict[str, Any]:
     """A tool's result, cleaned, shortened, and with ids of the client's map.
 
     `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
-    client that knows the tool's output schema.
+    client that knows the tool's output schema. Resources and prompts come as such results too; they have no leaves,
+    so that tokenizing them is no shim that a server could spare us.
     """
     cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
-    count = door.counter(ledger)
-    size = _rough_size(raw)
+    size = rough_size([raw.get("content"), raw.get("structuredContent")])
     with door.tracer.stage("screen"):
-        screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, count))
+        screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, may_have_leaves))
     with door.tracer.stage("store"):
-        kept, own, refs = await _store(door, asking, origin, screened.slots, count)
+        kept, own, refs = await _store(door, asking, origin, screened.slots, door.counter(ledger))
     tally = _Tally()
+    own = own if may_have_leaves else set(range(len(kept)))
     with door.tracer.stage("ids"):
         visible = await off_loop(size, partial(_with_ids, kept, own, ledger, asking, tally))
     await tally.tell(door.recorder, origin, asking.map_digest or "")
@@ -182,14 +184,17 @@ async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
     return work() if size < THREAD_FROM else await to_thread.run_sync(work)
 
 
-def _screened(door: Door, raw: Mapping[str, Any], cleaner: Cleaner, ledger: Ledger | None, count: Count) -> Screened:
-    blocks, untold = _readable(raw)
+def _screened(
+    door: Door, raw: Mapping[str, Any], cleaner: Cleaner, ledger: Ledger | None, may_have_leaves: bool
+) -> Screened:
+    blocks, untold = _readable(raw, may_have_leaves)
     if ledger is not None:
         ledger.hear(blocks)
+    count = door.counter(ledger)
     return screen(blocks, untold, cleaner, count=count, budget=door.budget, inline=door.inline_bytes)
 
 
-def _readable(raw: Mapping[str, Any]) -> tuple[list[Block], Any]:
+def _readable(raw: Mapping[str, Any], may_have_leaves: bool) -> tuple[list[Block], Any]:
     """The content, with withdrawn siblings folded into their text blocks, and structured content that no text tells."""
     content = raw.get("content")
     listed = content if isinstance(content, Sequence) and not isinstance(content, str) else []
@@ -197,7 +202,7 @@ def _readable(raw: Mapping[str, Any]) -> tuple[list[Block], Any]:
     for index, block in enumerate(listed):
         if not isinstance(block, Mapping) or is_legacy_block(block):
             continue
-        found = find_codec_meta(raw, index)
+        found = find_codec_meta(raw, index) if may_have_leaves else None
         rest = strip_everywhere(block)  # ids elsewhere than on a text block have nobody who judges them
         blocks.append(rest if found is None else with_payload(rest, found.as_json()))
     structured = raw.get("structuredContent")
@@ -222,10 +227,10 @@ def _tells(block: Block, structured: object) -> bool:
         return False
 
 
-def _rough_size(raw: Mapping[str, Any]) -> int:
+def rough_size(value: Any) -> int:
     """Enough to know whether the work is large, and not more: what is beyond THREAD_FROM is not looked at."""
     size = 0
-    waiting: list[Any] = [raw.get("content"), raw.get("structuredContent")]
+    waiting: list[Any] = [value]
     while waiting and size < THREAD_FROM:
         value = waiting.pop()
         if isinstance(value, str):

@@ -20,11 +20,11 @@ from anyio import move_on_after, to_thread
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.codec.arguments import decode_arguments
-from leafgate.codec.read_leaf import strip_everywhere
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
+from leafgate.gateway.clean_value import clean_value
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop
 from leafgate.gateway.execute import (
     ANYBODY,
@@ -38,7 +38,7 @@ from leafgate.gateway.execute import (
     wants_dry_run,
 )
 from leafgate.gateway.native import NativeOffers, native_offers
-from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream
+from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream, Watch
 from leafgate.gateway.serving import UNTRACED, Outcome, serving
 from leafgate.gateway.sight import Sights
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
@@ -104,9 +104,9 @@ class GatewayRuntime:
 
     def _take(self, parts: GatewayParts) -> None:
         self._parts = parts
-        watchers = parts.recorder, parts.tracer
-        self._upstream = ObservedUpstream(parts.upstream, *watchers)
-        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, *watchers)
+        watch = Watch(parts.recorder, parts.tracer, parts.clean, parts.clean_for)
+        self._upstream = ObservedUpstream(parts.upstream, watch)
+        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, watch)
         self._door = Door(
             artifacts=parts.artifacts,
             recorder=parts.recorder,
@@ -290,7 +290,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             seen, upstream = await self.seen_by(requester), self._primitives()
             origin, raw = await offers.read_by_id(seen, upstream, args.get("resource_id"), requester.client)
-            return await deliver_result(self._door, asking, origin, raw)
+            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
 
         return await self._answer("resource_read", asking, requester, work)
 
@@ -300,7 +300,7 @@ class GatewayRuntime:
         async def work() -> dict[str, Any]:
             seen, given = await self.seen_by(requester), (args.get("prompt_id"), args.get("args"))
             origin, raw = await offers.get_by_id(seen, self._primitives(), *given, requester.client)
-            return await deliver_result(self._door, asking, origin, raw)
+            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
 
         return await self._answer("prompt_get", asking, requester, work)
 
@@ -309,7 +309,7 @@ class GatewayRuntime:
         with self._serving("resources/read"):
             await self.settled()
             raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-            return self._cleaned(raw, keep=("uri", "blob", "requestState"))
+            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "requestState"))
 
     async def get_prompt_native(
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
@@ -321,14 +321,15 @@ class GatewayRuntime:
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-            return self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
     ) -> dict[str, Any]:
         """Any other request of a plain client that one server answers."""
         with self._serving(method):
-            return self._cleaned(await self._primitives().request(server, method, params, requester.client), keep=())
+            raw = await self._primitives().request(server, method, params, requester.client)
+            return await clean_value(raw, self._parts.clean)
 
     async def _browse(
         self,
@@ -374,7 +375,7 @@ class GatewayRuntime:
             tracer=parts.tracer,
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
-            return self._cleaned(done.raw, keep=("requestState",))
+            return await clean_value(done.raw, self._parts.clean, keep=("requestState",))
         result = await deliver_result(
             self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
         )
@@ -464,28 +465,11 @@ class GatewayRuntime:
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(value).value
 
-    def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...]) -> dict[str, Any]:
-        """A raw result, clean; the values under these keys are opaque (addresses, bytes) and stay as they are."""
-        raw = strip_everywhere(raw)  # ids spell texts, and nobody judges them here
-        cleaned = self._parts.clean.json(raw).value
-        return _with_kept(cleaned, raw, frozenset(keep)) if isinstance(cleaned, dict) else {}
-
 
 def upstream_error(failed: UpstreamFailure) -> ErrorBody:
     """What a client is told of an upstream's failure: nothing that the upstream said."""
     message = failed.message or _UPSTREAM_MESSAGES.get(failed.code, "the server answered with an error")
     return ErrorBody(failed.code, message, details=failed.details)
-
-
-def _with_kept(cleaned: Any, raw: Any, keep: frozenset[str]) -> Any:
-    if isinstance(cleaned, dict) and isinstance(raw, Mapping) and len(cleaned) == len(raw):
-        return {
-            key: source if name in keep and isinstance(source, str) else _with_kept(value, source, keep)
-            for (key, value), (name, source) in zip(cleaned.items(), raw.items(), strict=True)
-        }
-    if isinstance(cleaned, list) and isinstance(raw, list):
-        return [_with_kept(value, source, keep) for value, source in zip(cleaned, raw, strict=False)]
-    return cleaned
 
 
 def _logged(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:

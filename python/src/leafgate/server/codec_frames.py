@@ -27,9 +27,9 @@ COMPRESS_FROM: Final = 1024
 
 @dataclass(frozen=True)
 class FrameLimits:
-    """The largest request body, as it comes and as it unpacks, and how long it may take to come.
+    """The largest request body, as it comes; as it unpacks, and as JSON; and how long it may take to come.
 
-    The SDK takes no JSON beyond 4 MiB either.
+    The SDK takes no JSON beyond 4 MiB either, and its refusal would be no frame.
     """
 
     max_body_bytes: int = 4 << 20
@@ -101,8 +101,11 @@ class CodecFrames:
             raise Refusal(400, PARSE_ERROR, f"Parse error: {error}") from None
 
     def _translated(self, raw: bytes, encoding: Encoding | None) -> bytes:
-        packed = raw if encoding is None else decompress(raw, encoding, self._limits.max_message_bytes)
-        return json_from_packed(packed)
+        limit = self._limits.max_message_bytes
+        json_body = json_from_packed(raw if encoding is None else decompress(raw, encoding, limit))
+        if len(json_body) > limit:  # what is one byte in msgpack may be six in JSON
+            raise Refusal(413, INVALID_REQUEST, f"the body is larger than {limit} bytes as JSON")
+        return json_body
 
     async def _read_in_time(self, scope: Scope, receive: Receive) -> bytes:
         """A client that sends a byte now and then must not hold what it has sent forever."""

@@ -32,6 +32,8 @@ PATIENCE_BYTES: Final = 256 * 1024
 
 # It remembers every piece it ever saw and cannot be told to forget: about six bytes for each byte of text at worst.
 RENEW_AFTER: Final = 16 * 1024 * 1024
+# Of ids: while an array becomes a list, every other thread of the process waits.
+AT_ONCE: Final = 1 << 16
 # One thread for all of them, and always the same: each new thread may keep megabytes of what was freed in it.
 _RENEWERS: Final = ThreadPoolExecutor(1, thread_name_prefix="renew-encoder")
 
@@ -144,11 +146,14 @@ class AcceleratedEncoder:
         if self._fed > RENEW_AFTER and self._renewing.acquire(blocking=False):
             _RENEWERS.submit(self._renew)
         try:
-            ids: list[int] = self._fast.encode(raw).tolist()
+            found = self._fast.encode(raw)
         except BaseException as error:
             if type(error).__name__ == "PanicException":  # not importable, and no Exception
                 return self._exact.encode(text)
             raise
+        ids: list[int] = []
+        for start in range(0, len(found), AT_ONCE):
+            ids += found[start : start + AT_ONCE].tolist()
         return ids
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:

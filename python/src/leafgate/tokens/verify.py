@@ -6,12 +6,15 @@ Touches nothing. The cheap questions come first, and only a refusal pays for fin
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from leafgate.model.errors import IdsError, TextError
 from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
 from leafgate.tokens.encoder import Encoder, classify_ids
+
+# Of ids: one call into C on a list of millions would hold every thread of the process for as long as it takes.
+_AT_ONCE: Final = 1 << 16
 
 
 def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_id: object = None) -> Verdict:
@@ -34,7 +37,7 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
     if len(ids) > len(raw) + (encoder.map.kind == "metaspace"):
         return "too-many-ids"
     if level == "trust":
-        return _wrong_element(encoder, ids)
+        return next(filter(None, (_wrong_element(encoder, part) for part in _parts(ids))), None)
     try:
         decoded = encoder.decode_bytes(ids)
     except IdsError:
@@ -70,7 +73,7 @@ def _holds_boolean(encoder: Encoder, raw: bytes, ids: Sequence[Any]) -> bool:
     tokens = encoder.map.token_of_id
     for id in (0, 1):
         token = tokens.get(id)
-        if token is not None and token in raw and _boolean_among(ids, id):
+        if token is not None and token in raw and any(_boolean_among(part, id) for part in _parts(ids)):
             return True
     return False
 
@@ -89,6 +92,16 @@ def _boolean_among(ids: Sequence[Any], id: int) -> bool:
 
 def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
     try:
-        return encoder.encode(text) == list(ids)
+        made = encoder.encode(text)
     except TextError:
         return False
+    pairs = zip(_parts(made), _parts(ids), strict=False)
+    return len(made) == len(ids) and all(mine == list(theirs) for mine, theirs in pairs)
+
+
+def _parts(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    if len(ids) <= _AT_ONCE:
+        yield ids
+        return
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
