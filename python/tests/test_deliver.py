@@ -18,7 +18,8 @@ from mcp.types import CallToolResult
 from leafgate.codec.write_leaf import wrap_tool_call
 from leafgate.firewall.cleaner import Cleaner, make_cleaner
 from leafgate.firewall.sanitize import SanitizePolicy
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result, in_room
+from leafgate.gateway.room import ROOM_BYTES, Room
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY
 from leafgate.model.errors import GatewayError
@@ -269,6 +270,30 @@ async def test_large_work_of_any_kind_is_done_off_the_loop(raw: dict[str, Any]) 
 
     await delivered(raw, door(clean=Cleaner(inside.text, json_of)))
     assert seen == {False}
+
+
+@pytest.mark.parametrize(("size", "is_here"), [(100, True), (100_000, False), (2_000_000, False)])
+async def test_so_is_large_work_on_what_is_no_tools(size: int, is_here: bool) -> None:
+    raw = {"contents": [{"uri": "notes://one", "text": "x" * size}]}
+    worked = await in_room(door(), raw, threading.current_thread)
+    assert (worked is threading.current_thread()) == is_here
+
+
+async def test_a_large_result_waits_for_room_and_a_small_one_does_not() -> None:
+    """Large is all of it together, wherever in the result it is."""
+    room = Room()
+    large = {"content": [{"type": "text", "text": "x" * 1_000}] * 1_000, "structuredContent": {"a": ["y" * 100_000]}}
+    done: list[str] = []
+
+    async def one(name: str, raw: dict[str, Any]) -> None:
+        await delivered(raw, door(room=room))
+        done.append(name)
+
+    async with anyio.create_task_group() as group, room.of(ROOM_BYTES):
+        group.start_soon(one, "large", large)
+        await one("medium", text_result("word " * 20_000))
+        await one("small", text_result("word"))
+    assert done == ["medium", "small", "large"]
 
 
 async def test_others_get_their_turn_while_many_blocks_are_reported(toy: Encoder) -> None:

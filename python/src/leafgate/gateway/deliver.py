@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from sys import maxsize
 from time import thread_time
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.digest import NotKept
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
+from leafgate.gateway.room import LARGE_FROM, Room
 from leafgate.gateway.serving import UNTRACED
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
@@ -68,6 +70,7 @@ class Door:
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
     tracer: Tracer = UNTRACED
+    room: Room = field(default_factory=Room)
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
@@ -131,9 +134,26 @@ async def deliver_result(
     `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
     client that knows the tool's output schema.
     """
+    size = rough_size(raw.get("content"), raw.get("structuredContent"))
+    deliver = partial(_delivered, door, asking, origin, raw, size=size, provenance=provenance, structured=structured)
+    if size < THREAD_FROM:
+        return await deliver()
+    async with door.room.of(await _whole_size(raw)):
+        return await deliver()
+
+
+async def _delivered(
+    door: Door,
+    asking: Asking,
+    origin: Origin,
+    raw: Mapping[str, Any],
+    *,
+    size: int,
+    provenance: Mapping[str, Any] | None,
+    structured: bool,
+) -> dict[str, Any]:
     cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
     count = door.counter(ledger)
-    size = _rough_size(raw)
     with door.tracer.stage("screen"):
         screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, count))
     with door.tracer.stage("store"):
@@ -173,6 +193,12 @@ async def deliver_own(
         door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
     result: dict[str, Any] = {"content": [dict(block)], "isError": is_error}
     return result | ({"_meta": dict(meta)} if meta else {})
+
+
+async def in_room(door: Door, raw: Mapping[str, Any], work: Callable[[], Answer]) -> Answer:
+    """Work on a raw result that is no tool's."""
+    async with door.room.of(await _whole_size(raw)):
+        return await off_loop(rough_size(raw), work)
 
 
 async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
@@ -220,17 +246,23 @@ def _tells(block: Block, structured: object) -> bool:
         return False
 
 
-def _rough_size(raw: Mapping[str, Any]) -> int:
-    """Enough to know whether the work is large, and not more: what is beyond THREAD_FROM is not looked at."""
+async def _whole_size(raw: Mapping[str, Any]) -> int:
+    """In bytes, where there are many."""
+    size = rough_size(raw, most=LARGE_FROM)
+    return size if size < LARGE_FROM else await to_thread.run_sync(partial(rough_size, raw, most=maxsize))
+
+
+def rough_size(*values: Any, most: int = THREAD_FROM) -> int:
+    """Enough to know whether the work is large, and not more: what is beyond `most` is not looked at."""
     size = 0
-    waiting: list[Any] = [raw.get("content"), raw.get("structuredContent")]
-    while waiting and size < THREAD_FROM:
+    waiting: list[Any] = [*values]
+    while waiting and size < most:
         value = waiting.pop()
         if isinstance(value, str):
             size += _most_bytes(value)
         elif isinstance(value, Mapping | list):
             size += 16 + len(value)
-            if size < THREAD_FROM:
+            if size < most:
                 inside = value.values() if isinstance(value, Mapping) else value
                 waiting += [item for item in inside if isinstance(item, str | Mapping | list)]
     return size
