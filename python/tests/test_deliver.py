@@ -20,6 +20,7 @@ from leafgate.codec.write_leaf import wrap_tool_call
 from leafgate.firewall.cleaner import make_cleaner
 from leafgate.firewall.sanitize import SanitizePolicy
 from leafgate.gateway.deliver import Door, deliver_own, deliver_result
+from leafgate.gateway.room import ROOM_BYTES, Room
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY
 from leafgate.model.errors import GatewayError
@@ -270,6 +271,23 @@ async def test_large_work_of_any_kind_is_done_off_the_loop(raw: dict[str, Any]) 
 
     await delivered(raw, door(clean=replace(inside, json=json_of)))
     assert seen == {False}
+
+
+async def test_a_large_result_waits_for_room_and_a_small_one_does_not() -> None:
+    """Large is all of it together, wherever in the result it is."""
+    room = Room()
+    large = {"content": [{"type": "text", "text": "x" * 1_000}] * 1_000, "structuredContent": {"a": ["y" * 100_000]}}
+    done: list[str] = []
+
+    async def one(name: str, raw: dict[str, Any]) -> None:
+        await delivered(raw, door(room=room))
+        done.append(name)
+
+    async with anyio.create_task_group() as group, room.of(ROOM_BYTES):
+        group.start_soon(one, "large", large)
+        await one("medium", text_result("word " * 20_000))
+        await one("small", text_result("word"))
+    assert done == ["medium", "small", "large"]
 
 
 async def test_others_get_their_turn_while_many_blocks_are_reported(toy: Encoder) -> None:

@@ -24,13 +24,24 @@ pytestmark = pytest.mark.anyio
         ("unix://ann:hush@/run/redis.sock?db=1&password=hush", "unix:///run/redis.sock"),
         ("redis://ann:hush@db:port/3", "redis://…"),
         ("redis://[hush", "redis://…"),
+        ("redis://:123/hush@db:6379/0", "redis://…"),
     ],
 )
 def test_an_address_is_shown_without_secrets(url: str, shown: str) -> None:
     assert shown_address(url) == shown
 
 
-@pytest.mark.parametrize("url", ["redis://ann:hush@db:port/3", "redis://hush@db/0?socket_timeout=hush"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://ann:hush@db:port/3",
+        "redis://hush@db/0?socket_timeout=hush",
+        "redis://:hush@db/0?no_such_option=hush",
+        "redis://:123/hush@db:6379/0",
+        "redis://:hush@db/first",
+        "valkey://:hush@db/1x",
+    ],
+)
 def test_a_bad_address_is_the_operators_fault(url: str) -> None:
     with pytest.raises(ConfigError) as raised:
         RedisLink(url)

@@ -30,14 +30,24 @@ async def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             yield RedisSessions(server.link)
 
 
-async def test_a_session_is_found_until_it_is_forgotten(sessions: Sessions) -> None:
-    await sessions.keep("s1", ADA)
+async def test_a_session_is_found_until_it_is_ended(sessions: Sessions) -> None:
+    assert await sessions.keep("s1", ADA)
+    assert await sessions.keep("s1", ADA)
     place = await sessions.note("s1", "1", "here", b"")
     assert await sessions.find("s1") == ADA
     assert await sessions.find("s2") is None
-    await sessions.forget("s1")
+    await sessions.end("s1")
     assert await sessions.find("s1") is None
     assert not await sessions.noted("s1", place)
+
+
+async def test_what_was_ended_cannot_be_kept_again(sessions: Sessions) -> None:
+    await sessions.keep("s7", ADA)
+    await sessions.end("s7")
+    assert not await sessions.keep("s7", ADA)
+    assert await sessions.find("s7") is None
+    await sessions.end("never known")
+    assert not await sessions.keep("never known", ADA)
 
 
 async def test_events_come_back_in_their_order_from_the_one_that_is_named(sessions: Sessions) -> None:

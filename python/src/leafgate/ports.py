@@ -222,14 +222,14 @@ class KeptEvent:
 class Sessions(Protocol):
     """Keeps what a client may come back for, at another gateway or after a restart. Raises StoreError."""
 
-    async def keep(self, id: str, session: KeptSession) -> None:
-        """For a while from now; whoever uses the session says so again in time."""
+    async def keep(self, id: str, session: KeptSession) -> bool:
+        """For a while from now; whoever uses the session says so again in time. False: it was ended, and stays so."""
         ...
 
     async def find(self, id: str) -> KeptSession | None: ...
 
-    async def forget(self, id: str) -> None:
-        """The session, and its events."""
+    async def end(self, id: str) -> None:
+        """Forgets the session and its events. Only that it ended is kept, for as long as anybody may have it."""
         ...
 
     async def note(self, id: str, stream: str, gateway: str, message: bytes) -> str:

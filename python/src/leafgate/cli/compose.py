@@ -26,6 +26,7 @@ from leafgate.cli.server_secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.config.settings import Config
 from leafgate.gateway.refresh import Refresher
 from leafgate.gateway.rights import Rights
+from leafgate.gateway.room import Room
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.gateway.serving import UNTRACED
 from leafgate.gateway.watch import DefinitionWatch
@@ -73,7 +74,8 @@ class Gateway:
         _keep_secrets_out(config)
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
         self.tracing = None if config.tracing is None else make_tracing(tracing_settings_of(config.tracing))
-        self.fleet = Fleet(config.servers)
+        self._room = Room()
+        self.fleet = Fleet(config.servers, ready=self._room.until_free)
         self._state = plan.state
         self._artifacts = self._state.artifacts(self._artifact_quota_of)
         self._browse_states = plan.session_state.browse_states() if config.cache_stable else None
@@ -145,6 +147,7 @@ class Gateway:
             browse_states=self._browse_states,
             reach=_reach(config),
             tracer=UNTRACED if self.tracing is None else self.tracing,
+            room=self._room,
         )
 
     async def _caught_up(self) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from sys import maxsize
 from time import thread_time
 from typing import Any, Final, TypeVar
 
@@ -29,6 +31,7 @@ from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.digest import NotKept
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
+from leafgate.gateway.room import LARGE_FROM, Room
 from leafgate.gateway.serving import UNTRACED
 from leafgate.model.call import Asking, Origin
 from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
@@ -70,6 +73,7 @@ class Door:
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
     tracer: Tracer = UNTRACED
+    room: Room = field(default_factory=Room)
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
@@ -135,8 +139,32 @@ async def deliver_result(
     client that knows the tool's output schema. Resources and prompts come as such results too; they have no leaves,
     so that tokenizing them is no shim that a server could spare us.
     """
+    size = rough_size(raw.get("content"), raw.get("structuredContent"))
+    async with nullcontext() if size < THREAD_FROM else in_room(door, raw):
+        return await _delivered(
+            door,
+            asking,
+            origin,
+            raw,
+            size=size,
+            provenance=provenance,
+            structured=structured,
+            may_have_leaves=may_have_leaves,
+        )
+
+
+async def _delivered(
+    door: Door,
+    asking: Asking,
+    origin: Origin,
+    raw: Mapping[str, Any],
+    *,
+    size: int,
+    provenance: Mapping[str, Any] | None,
+    structured: bool,
+    may_have_leaves: bool,
+) -> dict[str, Any]:
     cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
-    size = rough_size([raw.get("content"), raw.get("structuredContent")])
     with door.tracer.stage("screen"):
         screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, may_have_leaves))
     with door.tracer.stage("store"):
@@ -177,6 +205,13 @@ async def deliver_own(
         door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
     result: dict[str, Any] = {"content": [dict(block)], "isError": is_error}
     return result | ({"_meta": dict(meta)} if meta else {})
+
+
+@asynccontextmanager
+async def in_room(door: Door, raw: Mapping[str, Any]) -> AsyncIterator[None]:
+    """Inside this context a raw result may be worked on, however large it is."""
+    async with door.room.of(await _whole_size(raw)):
+        yield
 
 
 async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
@@ -227,11 +262,17 @@ def _tells(block: Block, structured: object) -> bool:
         return False
 
 
-def rough_size(value: Any) -> int:
-    """Enough to know whether the work is large, and not more: what is beyond THREAD_FROM is not looked at."""
+async def _whole_size(raw: Mapping[str, Any]) -> int:
+    """In bytes, where there are many."""
+    size = rough_size(raw, most=LARGE_FROM)
+    return size if size < LARGE_FROM else await to_thread.run_sync(partial(rough_size, raw, most=maxsize))
+
+
+def rough_size(*values: Any, most: int = THREAD_FROM) -> int:
+    """Enough to know whether the work is large, and not more: what is beyond `most` is not looked at."""
     size = 0
-    waiting: list[Any] = [value]
-    while waiting and size < THREAD_FROM:
+    waiting: list[Any] = [*values]
+    while waiting and size < most:
         value = waiting.pop()
         if isinstance(value, str):
             size += _most_bytes(value)
@@ -240,7 +281,7 @@ def rough_size(value: Any) -> int:
             waiting += value.values()
         elif isinstance(value, list):
             size += 16 + len(value)
-            if size < THREAD_FROM and not _NUMBERS.issuperset(map(type, value)):  # ids are many, and hold nothing
+            if size < most and not _NUMBERS.issuperset(map(type, value)):  # ids are many, and hold nothing
                 waiting += value
     return size
 

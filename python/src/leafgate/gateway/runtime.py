@@ -25,7 +25,7 @@ from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
 from leafgate.gateway import discover, offers
 from leafgate.gateway.clean_value import clean_value
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result, off_loop
+from leafgate.gateway.deliver import Door, deliver_own, deliver_result, in_room, off_loop
 from leafgate.gateway.execute import (
     ANYBODY,
     Controls,
@@ -39,6 +39,7 @@ from leafgate.gateway.execute import (
 )
 from leafgate.gateway.native import NativeOffers, native_offers
 from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream, Watch
+from leafgate.gateway.room import Room
 from leafgate.gateway.serving import UNTRACED, Outcome, serving
 from leafgate.gateway.sight import Sights
 from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
@@ -90,6 +91,7 @@ class GatewayParts:
     embedder: Embedder | None = None
     caught_up: Callable[[], Awaitable[None]] | None = None
     tracer: Tracer = UNTRACED
+    room: Room = field(default_factory=Room)
 
 
 class GatewayRuntime:
@@ -118,6 +120,7 @@ class GatewayRuntime:
             clean_for=parts.clean_for,
             level_for=parts.level_for,
             tracer=parts.tracer,
+            room=parts.room,
         )
 
     def reconfigure(self, parts: GatewayParts) -> None:
@@ -309,7 +312,7 @@ class GatewayRuntime:
         with self._serving("resources/read"):
             await self.settled()
             raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "requestState"))
+            return await self._cleaned(raw, keep=("uri", "blob", "requestState"))
 
     async def get_prompt_native(
         self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
@@ -321,7 +324,7 @@ class GatewayRuntime:
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-            return await clean_value(raw, self._parts.clean, keep=("uri", "blob", "data", "requestState"))
+            return await self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
@@ -329,7 +332,7 @@ class GatewayRuntime:
         """Any other request of a plain client that one server answers."""
         with self._serving(method):
             raw = await self._primitives().request(server, method, params, requester.client)
-            return await clean_value(raw, self._parts.clean)
+            return await self._cleaned(raw)
 
     async def _browse(
         self,
@@ -375,7 +378,7 @@ class GatewayRuntime:
             tracer=parts.tracer,
         )
         if done.raw.get("resultType") == INPUT_REQUIRED:
-            return await clean_value(done.raw, self._parts.clean, keep=("requestState",))
+            return await self._cleaned(done.raw, keep=("requestState",))
         result = await deliver_result(
             self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
         )
@@ -464,6 +467,11 @@ class GatewayRuntime:
 
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(value).value
+
+    async def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+        """A raw result that is no tool's, clean."""
+        async with in_room(self._door, raw):
+            return await clean_value(raw, self._parts.clean, keep=keep)
 
 
 def upstream_error(failed: UpstreamFailure) -> ErrorBody:

@@ -26,7 +26,7 @@ from leafgate.server.shared_events import SharedEvents
 log = logging.getLogger("leafgate.server")
 
 BEAT_SECONDS: Final = 5.0
-KEEP_SECONDS: Final = 300.0  # a session that is used is said to be, so often
+KEEP_SECONDS: Final = 60.0  # a session that is used is said to be, so often; and is seen to have ended elsewhere
 LARGEST_HELLO: Final = 65_536
 
 _SESSION: Final = MCP_SESSION_ID_HEADER.lower().encode()
@@ -61,9 +61,9 @@ class SharedSessionManager(SessionManager):
             await self._stay_known(id)
             if id not in self._server_instances:
                 await self._take_up(id, scope)
+            if scope["method"] == "DELETE":
+                send = self._ending(id, send)
         await super()._handle_stateful_request(scope, receive, send)
-        if id is not None and scope["method"] == "DELETE" and id not in self._server_instances:
-            await self._end(id)
 
     async def _serve_opening_request(
         self, http_transport: StreamableHTTPServerTransport, scope: Scope, receive: Receive, send: Send
@@ -97,18 +97,33 @@ class SharedSessionManager(SessionManager):
             await self._keep(id, kept[0])
 
     async def _keep(self, id: str, session: KeptSession) -> None:
+        """One that was ended at another gateway meanwhile ends here too."""
         self._kept[id] = session, anyio.current_time()
         try:
-            await self._sessions.keep(id, session)
+            is_kept = await self._sessions.keep(id, session)
         except StoreError as error:
             log.warning("a session cannot be kept for other gateways: %s", error)
+            return
+        transport = self._server_instances.get(id)
+        if not is_kept and transport is not None:
+            await self._discard_session(id, transport)
+
+    def _ending(self, id: str, send: Send) -> Send:
+        """The session is ended for all gateways before its client is told so."""
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                await self._end(id)
+            await send(message)
+
+        return tell
 
     async def _end(self, id: str) -> None:
         self._kept.pop(id, None)
         try:
-            await self._sessions.forget(id)
+            await self._sessions.end(id)
         except StoreError as error:
-            log.warning("a session that ended cannot be forgotten: %s", error)
+            log.warning("a session cannot be ended for other gateways: %s", error)
 
     async def _take_up(self, id: str, scope: Scope) -> None:
         """Opens the session here, if it is one of this user's."""
@@ -123,8 +138,9 @@ class SharedSessionManager(SessionManager):
             user = scope.get("user")
             if isinstance(user, AuthenticatedUser):
                 self._session_owners[id] = authorization_context(user)
-            self._kept[id] = kept, anyio.current_time()
             await super()._serve_opening_request(session, _asking(scope), _Saying(kept.hello), _nowhere)
+            if id in self._server_instances:
+                await self._keep(id, kept)  # it may have been ended while it was opened
             if id in self._server_instances:
                 named = _asking(scope, (_SESSION, id.encode()))
                 await session.handle_request(named, _Saying(_INITIALIZED), _nowhere)

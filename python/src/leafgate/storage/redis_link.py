@@ -6,10 +6,12 @@ so that a server that is gone does not hold each request for as long. What is sh
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from ssl import SSLCertVerificationError
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -47,8 +49,11 @@ class RedisLink:
                 socket_connect_timeout=answer_seconds,
                 retry=again,
             )
-        except ValueError:  # its words repeat the address
-            raise ConfigError(f"state: {self.shown} is not an address of a Redis server") from None
+            pool.connection_class(**pool.connection_kwargs)  # connects nobody, and knows whether there are such options
+        except (ValueError, TypeError, RedisError):  # its words repeat the address
+            raise ConfigError(
+                f"state: {self.shown} is not an address of a Redis server, or has unknown options"
+            ) from None
         self._redis: Redis = Redis(connection_pool=pool)
 
     def script(self, text: str) -> RedisScript:
@@ -94,14 +99,23 @@ def shown_address(url: str) -> str:
     """Where the server is, and nothing of how to get in."""
     try:
         parts = urlsplit(url)
-        place = parts.path if parts.scheme == "unix" else f"{parts.hostname or ''}:{parts.port or 6379}{parts.path}"
+        port = parts.port or 6379
     except ValueError:
         return "redis://…"
-    return f"{parts.scheme}://{place}"
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    # A password with a slash that is not escaped looks like a path.
+    return f"{parts.scheme}://{parts.hostname or ''}:{port}{parts.path}" if _has_number(parts) else "redis://…"
+
+
+def _has_number(parts: SplitResult) -> bool:
+    return re.fullmatch(r"/?[0-9]*", parts.path) is not None
 
 
 def _redis_url(url: str) -> str:
-    """Valkey speaks the same protocol."""
+    """Valkey speaks the same protocol. ValueError where the database is no number, which would mean the first one."""
+    if not url.startswith("unix:") and not _has_number(urlsplit(url)):
+        raise ValueError("no number")
     for valkey, redis in (("valkey://", "redis://"), ("valkeys://", "rediss://")):
         if url.startswith(valkey):
             return redis + url.removeprefix(valkey)
@@ -114,6 +128,8 @@ def _told(error: Exception) -> str:
         return "it refuses the name or the password"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if any(isinstance(each, SSLCertVerificationError) for each in (error, error.__cause__, error.__context__)):
+        return "its certificate is not trusted; name the file of its authority: rediss://…?ssl_ca_certs=FILE"
     if isinstance(error, OutOfMemoryError):
         return "its memory is full; raise maxmemory"
     if isinstance(error, ConnectionError | OSError):

@@ -1,6 +1,7 @@
 """Sessions of the handshake era, and what was sent to them, on a Redis server. In: a session's id. Out: what is kept.
 
-Touches the network. A session ends an hour after it was last used, its events ten minutes after the last of them.
+Touches the network. A session ends an hour after it was last used, its events ten minutes after the last of them. One
+that was ended has no words: nobody can keep it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from leafgate.storage.session_bounds import ALIVE_SECONDS, EVENT_SECONDS, MAX_EV
 
 _PUT: Final = "return redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])"
 _GET: Final = "return redis.call('GET', KEYS[1])"
-_FORGET: Final = "return redis.call('DEL', KEYS[1], KEYS[2])"
+_KEEP: Final = """
+if redis.call('GET', KEYS[1]) == '' then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[1])
+return 1
+"""
+_END: Final = """
+redis.call('DEL', KEYS[2])
+return redis.call('SET', KEYS[1], '', 'EX', ARGV[1])
+"""
 _NOTE: Final = """
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], '*', 's', ARGV[3], 'g', ARGV[4], 'm', ARGV[5])
 redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -31,22 +40,24 @@ class RedisSessions:
     def __init__(self, link: RedisLink) -> None:
         self._put = link.script(_PUT)
         self._get = link.script(_GET)
-        self._forget = link.script(_FORGET)
+        self._keep = link.script(_KEEP)
+        self._end = link.script(_END)
         self._note = link.script(_NOTE)
         self._noted = link.script(_NOTED)
 
-    async def keep(self, id: str, session: KeptSession) -> None:
-        await self._put([_session(id)], [SESSION_SECONDS, json.dumps([session.user, session.hello.decode()])])
+    async def keep(self, id: str, session: KeptSession) -> bool:
+        told = json.dumps([session.user, session.hello.decode()])
+        return bool(await self._keep([_session(id)], [SESSION_SECONDS, told]))
 
     async def find(self, id: str) -> KeptSession | None:
         found = await self._get([_session(id)], [])
-        if found is None:
+        if not found:
             return None
         user, hello = json.loads(found)
         return KeptSession(user, hello.encode())
 
-    async def forget(self, id: str) -> None:
-        await self._forget([_session(id), _events(id)], [])
+    async def end(self, id: str) -> None:
+        await self._end([_session(id), _events(id)], [SESSION_SECONDS])
 
     async def note(self, id: str, stream: str, gateway: str, message: bytes) -> str:
         named = await self._note([_events(id)], [MAX_EVENTS, EVENT_SECONDS, stream, gateway, message])

@@ -1,6 +1,7 @@
 """Sessions of the handshake era, and what was sent to them, in an SQLite file. In: a session's id. Out: what is kept.
 
-Touches the file. A session ends an hour after it was last used, its events after ten minutes.
+Touches the file. A session ends an hour after it was last used, its events after ten minutes. One that was ended has no
+words: nobody can keep it again.
 """
 
 from __future__ import annotations
@@ -24,30 +25,35 @@ class SqliteSessions:
         self._file = file
         self._clock = clock
 
-    async def keep(self, id: str, session: KeptSession) -> None:
+    async def keep(self, id: str, session: KeptSession) -> bool:
         now = self._clock()
         row = (name_of(id), session.user, session.hello, now + SESSION_SECONDS)
 
-        def put(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM sessions WHERE expires <= ?", (now,))
-            connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
+        into = (
+            "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET user = excluded.user, hello = excluded.hello, expires = excluded.expires WHERE hello != x''"
+        )
 
-        await self._file.run(put)
+        def put(connection: sqlite3.Connection) -> bool:
+            connection.execute("DELETE FROM sessions WHERE expires <= ?", (now,))
+            return connection.execute(into, row).rowcount > 0
+
+        return await self._file.run(put)
 
     async def find(self, id: str) -> KeptSession | None:
-        one = "SELECT user, hello FROM sessions WHERE name = ? AND expires > ?"
+        one = "SELECT user, hello FROM sessions WHERE name = ? AND expires > ? AND hello != x''"
         asked = (name_of(id), self._clock())
         found = await self._file.run(lambda connection: connection.execute(one, asked).fetchone())
         return None if found is None else KeptSession(*found)
 
-    async def forget(self, id: str) -> None:
-        name = (name_of(id),)
+    async def end(self, id: str) -> None:
+        name, expires = name_of(id), self._clock() + SESSION_SECONDS
 
-        def drop(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM sessions WHERE name = ?", name)
-            connection.execute("DELETE FROM session_events WHERE session = ?", name)
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, '', x'', ?)", (name, expires))
+            connection.execute("DELETE FROM session_events WHERE session = ?", (name,))
 
-        await self._file.run(drop)
+        await self._file.run(put)
 
     async def note(self, id: str, stream: str, gateway: str, message: bytes) -> str:
         now, name = self._clock(), name_of(id)

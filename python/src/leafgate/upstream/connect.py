@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -37,11 +37,11 @@ class Line:
 
 
 @asynccontextmanager
-async def open_streams(spec: ServerSpec, line: Line) -> AsyncIterator[Streams]:
-    """The read and write stream of a connection."""
+async def open_streams(spec: ServerSpec, line: Line, may_read: Callable[[], Awaitable[None]]) -> AsyncIterator[Streams]:
+    """The read and write stream of a connection. `may_read` is waited for before each message."""
     with _stderr_to_log(spec.name) as errlog:
         async with _transport(spec, errlog, line) as (read, write):
-            yield _Watched(read, line.ended), write
+            yield _Watched(read, line.ended, may_read), write
 
 
 def _transport(spec: ServerSpec, errlog: TextIO, line: Line) -> AbstractAsyncContextManager[Streams]:
@@ -71,17 +71,19 @@ async def _streamable(reach: HttpServer, line: Line) -> AsyncIterator[Streams]:
 
 
 class _Watched:
-    """A read stream that tells when it is over, which the SDK's client keeps to itself."""
+    """A read stream that waits its turn, and tells when it is over, which the SDK's client keeps to itself."""
 
-    def __init__(self, inner: Any, ended: anyio.Event) -> None:
+    def __init__(self, inner: Any, ended: anyio.Event, may_read: Callable[[], Awaitable[None]]) -> None:
         self._inner = inner
         self._ended = ended
+        self._may_read = may_read
 
     @property
     def last_context(self) -> Any:
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> Any:
+        await self._may_read()
         try:
             return await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):

@@ -5,7 +5,7 @@ Touches the servers through supervise. All of them start at the same time; none 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -23,13 +23,18 @@ from leafgate.upstream.supervise import Listeners, Supervised
 SETTLE_SECONDS: Final = 10.0
 
 
+async def always() -> None:
+    """For a fleet whose answers nobody gathers."""
+
+
 class Fleet:
     """The live upstreams of a gateway."""
 
-    def __init__(self, specs: Iterable[ServerSpec]) -> None:
+    def __init__(self, specs: Iterable[ServerSpec], *, ready: Callable[[], Awaitable[None]] = always) -> None:
+        """`ready` is waited for before a further message of any server is read."""
         self._changed: list[Callable[[], None]] = []
         self._updated: list[Callable[[str], None]] = []
-        self._listeners = Listeners(self._tell_changed, self._tell_updated)
+        self._listeners = Listeners(self._tell_changed, self._tell_updated, ready)
         self._members = {spec.label: Supervised(spec, self._listeners) for spec in specs}
         self._successors: dict[str, Supervised] = {}
         self._group: TaskGroup | None = None

@@ -7,7 +7,7 @@ meanwhile calls fail fast, and what it offered stays known.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -47,10 +47,12 @@ State = Literal["starting", "up", "down"]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who hears of a server: of changed offers, and of a resource that was updated."""
+    """Who hears of a server: of changed offers, and of a resource that was updated. `ready` is waited for before its
+    next message is read."""
 
     changed: Callable[[], None]
     updated: Callable[[str], None]
+    ready: Callable[[], Awaitable[None]]
 
 
 class Supervised:
@@ -175,7 +177,7 @@ class Supervised:
         came_up = False
         try:
             client = Client(
-                open_streams(self.spec, line),
+                open_streams(self.spec, line, self._listeners.ready),
                 message_handler=self._on_message,
                 logging_callback=self._back.log,
                 sampling_callback=self._back.sample,
