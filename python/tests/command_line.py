@@ -70,11 +70,12 @@ def somebody(folder: Path) -> Person:
 @contextmanager
 def gateway(*words: str) -> Iterator[str]:
     """A gateway on a port of its own, as an operator starts it; its URL."""
-    command = [str(PROGRAM), "serve", "--transport", "http", "--port", "0", *words]
+    transport = () if "--transport" in words else ("--transport", "http")
+    command = [str(PROGRAM), "serve", *transport, "--port", "0", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            found = (re.search(r"MCP endpoint (http://\S+)/mcp", line) for line in process.stdout)
+            found = (re.search(r"MCP endpoint (http://\S+)/(?:mcp|sse)", line) for line in process.stdout)
             yield next(match[1] for match in found if match)
         finally:
             process.terminate()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from leafgate.cli.catalog import command
-from leafgate.model.errors import CatalogError, ConfigError, GatewayError
+from leafgate.model.errors import CatalogError, ConfigError, GatewayError, LeafgateError
 
 NAMES = ("create_issue", "list_issues", "get_issue", "get_user", "list_users", "get_pull_request", "list_pull_requests")
 
@@ -69,3 +70,31 @@ def test_lint(catalog: str, tmp_path: Path) -> None:
     assert run("lint", "--catalog", str(bad))[0] == 1
     with pytest.raises(ConfigError, match=r"missing\.json"):
         run("lint", "--catalog", str(tmp_path / "missing.json"))
+
+
+def configured(folder: Path, **servers: dict[str, object]) -> str:
+    file = folder / "leafgate.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return str(file)
+
+
+NOTES: dict[str, object] = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"], "exclude": ["export_*"]}
+
+
+def test_servers_of_a_configuration_are_asked_and_can_be_saved(tmp_path: Path) -> None:
+    config, saved, lock = configured(tmp_path, notes=NOTES), str(tmp_path / "saved.json"), str(tmp_path / "lock.json")
+    assert run("ls", "--config", config) == (0, "/notes — 3 tools: count_notes, read_note, search_notes\n")
+    assert run("save", "--config", config, "-o", saved) == (0, f"saved 3 tools in {saved}\n")
+    assert run("pin", "--config", config, "--lock", lock)[0] == 0
+    assert run("diff", "--catalog", saved, "--lock", lock)[0] == 0
+
+
+def test_a_server_that_does_not_answer_is_told_and_never_counts_as_gone(tmp_path: Path) -> None:
+    config = configured(tmp_path, notes=NOTES, away={"command": "no-such-program"})
+    code, output = run("ls", "--config", config)
+    assert code == 0
+    assert "/notes" in output
+    assert "no answer from away" in output
+    with pytest.raises(LeafgateError, match="no answer from away"):
+        run("pin", "--config", config, "--lock", str(tmp_path / "lock.json"))
+    assert not (tmp_path / "lock.json").exists()

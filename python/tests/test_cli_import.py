@@ -138,6 +138,15 @@ def test_the_only_client_with_servers_is_found(ada: Person) -> None:
     assert list(project["mcpServers"]) == ["leafgate"]
 
 
+def test_servers_of_the_same_client_that_stay_behind_are_told(ada: Person) -> None:
+    (ada.home / ".claude.json").write_text(json.dumps({"mcpServers": {"notes": NOTES}}))
+    (ada.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"others": NOTES}}))
+    ran = ada.runs("import", "--client", "claude-code")
+    assert ran.code == 0, ran.said
+    assert [*yaml.safe_load((ada.folder / "leafgate.yaml").read_text())["mcpServers"]] == ["notes"]
+    assert "not imported: --client claude-code --scope project" in ran.err
+
+
 def test_vs_codes_file_with_inputs_and_placeholders(ada: Person) -> None:
     file = ada.folder / ".vscode" / "mcp.json"
     file.parent.mkdir()

@@ -214,9 +214,12 @@ def test_in_a_clients_own_file_its_settings_are_passed_over() -> None:
 
 
 def test_in_a_clients_own_file_a_server_that_is_none_is_told_all_the_same() -> None:
-    found = checked("mcpServers: {a: {comand: x}}", client_file=True)
-    assert [problem.what for problem in found.problems] == ["give either a command or a url"]
-    assert "did you mean command?" in found.notices[0]
+    found = checked("mcpServers: {a: {comand: x, gallery: true}, b: {gallery: true}}", client_file=True)
+    assert [problem.told("f") for problem in found.problems] == [
+        "f:1: mcpServers.a.comand: unknown key; did you mean command?",
+        "f:1: mcpServers.b: give either a command or a url",
+    ]
+    assert [notice.rpartition(": ")[2] for notice in found.notices] == ["gallery", "gallery"]
 
 
 def test_files_that_variables_name_are_told(tmp_path: Path) -> None:

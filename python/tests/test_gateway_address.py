@@ -7,7 +7,7 @@ import pytest
 from leafgate.cli.gateway_address import root_of, token_headers
 
 
-@pytest.mark.parametrize("url", ["http://h:1", "http://h:1/", "http://h:1/mcp", "http://h:1/mcp/"])
+@pytest.mark.parametrize("url", ["http://h:1", "http://h:1/", "http://h:1/mcp", "http://h:1/mcp/", "http://h:1/sse"])
 def test_the_path_of_the_endpoint_may_be_given(url: str) -> None:
     assert root_of(url) == "http://h:1"
 

@@ -65,3 +65,11 @@ def test_a_port_behind_a_token_is_not_called_taken(ada: Person, guarded: Guarded
     found = {each["name"]: each for each in json.loads(ran.out)["findings"]}
     assert found[f"127.0.0.1:{port}"]["state"] == "warn"
     assert "token" in found[f"127.0.0.1:{port}"]["said"]
+
+
+def test_a_gateway_on_the_older_transport(ada: Person) -> None:
+    with gateway("--transport", "sse") as url:
+        found = ada.runs("call", "count_notes", "--url", f"{url}/sse")
+        assert (found.code, "workshop" in found.out) == (0, True), found.said
+        assert f"--url {url}/sse" in ada.runs("call", "count_notes", "--url", url).err
+        assert ada.runs("status", "--url", f"{url}/sse").code == 0

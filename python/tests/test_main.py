@@ -65,6 +65,8 @@ def test_help_and_version(ada: Person) -> None:
         ("tokens", "info", "--map", "no/such-map"),
         ("catalog", "ls", "--catalog", "nothing.json"),
         ("scan", "--catalog", "nothing.json"),
+        ("catalog", "ls"),
+        ("catalog", "ls", "--catalog", "nothing.json", "--config", "nothing.yaml"),
     ],
 )
 def test_wrong_words_and_wrong_input_exit_2_and_are_told_on_standard_error(ada: Person, words: tuple[str, ...]) -> None:
@@ -72,6 +74,17 @@ def test_wrong_words_and_wrong_input_exit_2_and_are_told_on_standard_error(ada: 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("srve", "serve"), ("doctr", "doctor"), ("redcat", "redact")])
+def test_a_command_that_was_meant_is_told(ada: Person, typed: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'?" in ada.runs(typed).err
+
+
+def test_a_file_that_cannot_be_written_is_told_by_its_name(ada: Person) -> None:
+    (ada.folder / "catalog.json").write_text(json.dumps([{"server": "s", "tool": {"name": "add"}}]))
+    ran = ada.runs("catalog", "pin", "--catalog", "catalog.json", "--lock", "no-folder/lock.json")
+    assert (ran.code, ran.err) == (2, "leafgate: no-folder/lock.json: No such file or directory\n")
 
 
 def test_scan_exits_1_where_a_check_is_asked_for(ada: Person) -> None:

@@ -48,10 +48,20 @@ def load_catalog_file(
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
 ) -> LoadedCatalog:
     """The catalog in a file."""
-    listings = read_catalog_file(path)
+    return catalog_of(read_catalog_file(path), str(path), clean=clean, limits=limits)
+
+
+def catalog_of(
+    listings: tuple[ServerListing, ...],
+    where: str,
+    *,
+    clean: Clean = as_is,
+    limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
+) -> LoadedCatalog:
+    """The same for definitions that were read before; `where` names their source in errors."""
     clashes = clashing_namespaces(listing.server for listing in listings if listing.server is not None)
     for namespace, servers in clashes.items():
-        raise ConfigError(f"{path}: the servers {', '.join(map(repr, servers))} share the namespace {namespace!r}")
+        raise ConfigError(f"{where}: the servers {', '.join(map(repr, servers))} share the namespace {namespace!r}")
     catalog, report = Catalog(), IntakeReport()
     for listing in listings:
         items, came_in = intake(
@@ -67,7 +77,7 @@ def load_catalog_file(
             for item in items:
                 catalog.register(item)
         except CatalogError as error:
-            raise ConfigError(f"{path}: {error}") from error
+            raise ConfigError(f"{where}: {error}") from error
     return LoadedCatalog(catalog, report, listings)
 
 

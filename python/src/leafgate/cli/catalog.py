@@ -1,7 +1,7 @@
-"""`leafgate catalog`: walk a saved catalog by path, show one item whole, and lint what servers declare.
+"""`leafgate catalog`: walk a catalog by path, show one item whole, lint, save and pin what servers declare.
 
-In: a catalog file. Out: text or JSON on standard output; `lint` exits 1 when a definition was left out or cannot be
-validated. Touches the file and the terminal.
+In: a saved file, or servers that are asked. Out: text or JSON on standard output; `lint` exits 1 when a definition was
+left out or cannot be validated, `diff` when one changed. Touches the files that are named and the terminal.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from leafgate.catalog.catalog import definition_digest
 from leafgate.catalog.hydrate import thawed
 from leafgate.catalog.intake import IntakeFlag
 from leafgate.catalog.pins import compare, pin
-from leafgate.catalog.snapshot_file import LoadedCatalog, load_catalog_file
+from leafgate.catalog.snapshot_file import LoadedCatalog, ServerListing
 from leafgate.catalog.tree import build_tree
-from leafgate.firewall.sanitize import sanitize_text
+from leafgate.cli.catalog_source import CatalogSource, catalog_options
 from leafgate.model.errors import CatalogError, GatewayError
 from leafgate.model.tool import SelectableItem
 from leafgate.storage.map_files import MapFiles
@@ -34,37 +34,32 @@ from leafgate.storage.pin_file import load_pins
 
 CARD_MAP: Final = "openai/cl100k_base"
 
-CATALOG_OPTION = click.option(
-    "--catalog",
-    "path",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="JSON: a list of tools, {tools, resources, prompts}, or [{server, tool}].",
-)
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """List, show, lint and pin a catalog.
+    """List, show, lint, save and pin a catalog.
+
+    It is that of the servers in leafgate.yaml or --config, which are started, asked and ended; or a saved one.
 
     \b
-    leafgate catalog ls --catalog tools.json /
-    leafgate catalog show --catalog tools.json github:create_issue#3a91c7d2
-    leafgate catalog lint --catalog tools.json
-    leafgate catalog pin --catalog tools.json --lock tools.lock.json
-    leafgate catalog diff --catalog tools.json --lock tools.lock.json
+    leafgate catalog ls /
+    leafgate catalog show github:create_issue#3a91c7d2
+    leafgate catalog lint --config leafgate.yaml
+    leafgate catalog save -o tools.json
+    leafgate catalog pin --lock tools.lock.json
+    leafgate catalog diff --lock tools.lock.json --catalog tools.json
     """
 
 
 @command.command()
-@CATALOG_OPTION
+@catalog_options
 @click.argument("where", default="/", metavar="[PATH]")
 @JSON_OPTION
-def ls(path: str, where: str, as_json: bool) -> None:
+def ls(*, source: CatalogSource, where: str, as_json: bool) -> None:
     """List what is at PATH (by default /), as an agent would see it."""
-    loaded = _load(path)
+    loaded = source.load()
     try:
         cards = list_path(build_tree(loaded.catalog.all()), where, count=_counter())
     except GatewayError as error:
@@ -79,12 +74,12 @@ def ls(path: str, where: str, as_json: bool) -> None:
 
 
 @command.command()
-@CATALOG_OPTION
+@catalog_options
 @click.argument("item_id", metavar="ID")
 @JSON_OPTION
-def show(path: str, item_id: str, as_json: bool) -> None:
+def show(*, source: CatalogSource, item_id: str, as_json: bool) -> None:
     """Show one item whole: what the server declared, cleaned, and the digest to pin it by. ID may be a raw name."""
-    item = _find(_load(path), item_id)
+    item = _find(source.load(), item_id)
     whole: dict[str, Any] = {
         "id": item.id,
         "kind": item.kind,
@@ -112,11 +107,11 @@ def show(path: str, item_id: str, as_json: bool) -> None:
 
 
 @command.command()
-@CATALOG_OPTION
+@catalog_options
 @JSON_OPTION
-def lint(path: str, as_json: bool) -> None:
+def lint(*, source: CatalogSource, as_json: bool) -> None:
     """Say what was taken, flagged and left out, and why."""
-    loaded = _load(path)
+    loaded = source.load()
     flags = loaded.report.flags
     if as_json:
         _print_json({**loaded.report.as_json(), "digest": loaded.catalog.digest})
@@ -126,13 +121,29 @@ def lint(path: str, as_json: bool) -> None:
         sys.exit(1)
 
 
+@command.command()
+@catalog_options
+@click.option("-o", "--output", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="Where to write.")
+@JSON_OPTION
+def save(*, source: CatalogSource, output: str, as_json: bool) -> None:
+    """Write what servers declare, as they declare it, to a file for --catalog and the key `catalog`."""
+    entries = [entry for listing in source.listings(whole=True) for entry in _entries(listing)]
+    Path(output).write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    counts = Counter(kind for entry in entries for kind in entry if kind != "server")
+    if as_json:
+        _print_json({"output": output, **{f"{kind}s": counts[kind] for kind in ("tool", "resource", "prompt")}})
+    else:
+        told = ", ".join(f"{number} {kind}s" for kind, number in counts.items()) or "nothing"
+        click.echo(f"saved {told} in {output}")
+
+
 @command.command("pin")
-@CATALOG_OPTION
+@catalog_options
 @click.option("--lock", "lock", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="Where to write.")
 @JSON_OPTION
-def pin_command(path: str, lock: str, as_json: bool) -> None:
+def pin_command(*, source: CatalogSource, lock: str, as_json: bool) -> None:
     """Approve every tool of a catalog as it is now: write the digests of their whole definitions to a lock file."""
-    pins = pin(_definitions(_load(path)))
+    pins = pin(_definitions(source.load(whole=True)))
     Path(lock).write_text(json.dumps(pins.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:
         _print_json({"lock": lock, "pinned": len(pins.digests)})
@@ -141,12 +152,12 @@ def pin_command(path: str, lock: str, as_json: bool) -> None:
 
 
 @command.command("diff")
-@CATALOG_OPTION
+@catalog_options
 @click.option("--lock", "lock", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The lock file.")
 @JSON_OPTION
-def diff_command(path: str, lock: str, as_json: bool) -> None:
+def diff_command(*, source: CatalogSource, lock: str, as_json: bool) -> None:
     """Say which tools changed, appeared or went since they were pinned. Exits 1 if any did."""
-    found = compare(load_pins(Path(lock)), _definitions(_load(path)))
+    found = compare(load_pins(Path(lock)), _definitions(source.load(whole=True)))
     if as_json:
         _print_json(found.as_json())
     else:
@@ -157,6 +168,11 @@ def diff_command(path: str, lock: str, as_json: bool) -> None:
             click.echo("nothing changed since the tools were pinned")
     if not found.clean:
         sys.exit(1)
+
+
+def _entries(listing: ServerListing) -> list[dict[str, Any]]:
+    kinds = (("tool", listing.tools), ("resource", listing.resources), ("prompt", listing.prompts))
+    return [{"server": listing.server, kind: one} for kind, definitions in kinds for one in definitions]
 
 
 def _definitions(loaded: LoadedCatalog) -> list[tuple[str, Mapping[str, Any]]]:
@@ -199,10 +215,6 @@ def _find(loaded: LoadedCatalog, wanted: str) -> SelectableItem:
     if named:
         raise CatalogError(f"several items are called {wanted!r}: {', '.join(item.id for item in named)}")
     raise CatalogError(f"no item has the id or name {wanted!r}; `leafgate catalog ls` lists what there is")
-
-
-def _load(path: str) -> LoadedCatalog:
-    return load_catalog_file(path, clean=lambda text: sanitize_text(text).text)
 
 
 def _counter() -> Callable[[str], int]:

@@ -26,8 +26,7 @@ from leafgate.cli.doctor_checks.maps import check_maps
 from leafgate.cli.doctor_checks.servers import check_servers, needs_node
 from leafgate.cli.doctor_checks.state import check_state
 from leafgate.cli.embedded import embedded_config
-from leafgate.cli.install import USUAL_CONFIG
-from leafgate.config.settings import Config
+from leafgate.config.settings import USUAL_CONFIG, Config
 
 Tell = Callable[[str], None]
 

@@ -14,13 +14,13 @@ from rich.table import Table
 
 from leafgate.browse.measure import Answer, GoldQuery, no_match_recall, percentile, scores
 from leafgate.browse.rank import Router
-from leafgate.catalog.snapshot_file import load_catalog_file
+from leafgate.cli.catalog_source import CatalogSource, catalog_options
 from leafgate.model.errors import ConfigError
 from leafgate.storage.index_file import IndexFiles, default_directory
 
 
 @click.command()
-@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Catalog file (JSON).")
+@catalog_options
 @click.option(
     "--gold",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -30,10 +30,10 @@ from leafgate.storage.index_file import IndexFiles, default_directory
 @click.option("--lexical", is_flag=True, help="Rank by words only, without the embedding model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the index cache.")
-def command(catalog: Path, gold: Path, lexical: bool, as_json: bool, no_cache: bool) -> None:
+def command(*, source: CatalogSource, gold: Path, lexical: bool, as_json: bool, no_cache: bool) -> None:
     """Measure routing on queries whose right tools are known."""
     store = None if no_cache else IndexFiles(default_directory())
-    loaded = load_catalog_file(catalog).catalog
+    loaded = source.load().catalog
     router = Router(loaded, embedder=None, store=store) if lexical else Router(loaded, store=store)
     known = {(item.server, item.upstream_name) for item in loaded.all()}
     queries = read_gold(gold)

@@ -14,6 +14,7 @@ from leafgate.config.settings import DEFAULT_HOST, DEFAULT_PORT
 
 DEFAULT_URL: Final = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 TOKEN_VARIABLE: Final = "LEAFGATE_TOKEN"
+SSE_PATH: Final = "/sse"
 
 
 def token_headers(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -24,4 +25,9 @@ def token_headers(environment: Mapping[str, str] = os.environ) -> dict[str, str]
 
 def root_of(url: str) -> str:
     """A gateway's address without the path of its MCP endpoint."""
-    return url.rstrip("/").removesuffix("/mcp")
+    return url.rstrip("/").removesuffix("/mcp").removesuffix(SSE_PATH)
+
+
+def is_sse(url: str) -> bool:
+    """Whether this is the address of a gateway on the older transport, `serve --transport sse`."""
+    return url.rstrip("/").endswith(SSE_PATH)

@@ -9,6 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -51,11 +52,12 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True)
 class _Source:
-    """The file that is imported, and whose it is where that is known."""
+    """The file that is imported, whose it is where that is known, and where the same client has more servers."""
 
     file: ClientFile
     client: ClientName | None
     folder: Path
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,13 +164,13 @@ def _source(file: Path | None, client: ClientName | None, scope: Scope | None, m
     if not able:
         looked = "\n  ".join(dict.fromkeys(str(place.file) for place, _ in held))
         raise ConfigError(f"no client's file with servers was found; looked for\n  {looked}")
+    told = [
+        f"--client {place.client} --scope {place.scope}   {len(found.servers)} servers in {found.path}"
+        for place, found in able
+    ]
     if client is None and len(able) > 1:
-        told = "\n  ".join(
-            f"--client {place.client} --scope {place.scope}   {len(found.servers)} servers in {found.path}"
-            for place, found in able
-        )
-        raise ConfigError(f"several clients have servers; choose one:\n  {told}")
-    return _at(*able[0], machine)
+        raise ConfigError("several clients have servers; choose one:\n  " + "\n  ".join(told))
+    return replaced(_at(*able[0], machine), more=tuple(told[1:]))
 
 
 def _at(place: Place, found: ClientFile, machine: Machine) -> _Source:
@@ -231,7 +233,7 @@ def _report(plan: _Plan, output: Path) -> dict[str, Any]:
             }
             for name, entry in plan.carried.servers.items()
         ],
-        "notices": list(plan.carried.notices),
+        "notices": [*plan.carried.notices, *(f"not imported: {more}" for more in plan.source.more)],
         "variables": [*plan.carried.asked, *plan.moved.values],
         "variables_file": str(_variables_file(output)) if plan.moved.values else None,
         "plain_secrets": plain,
@@ -245,7 +247,7 @@ def _show(report: Mapping[str, Any], carried: Carried) -> None:
     for server in report["servers"]:
         table.add_row(*(escape(cell) for cell in (server["name"], server["reach"], ", ".join(server["env"]))))
     console.print(table)
-    for notice in carried.notices:
+    for notice in report["notices"]:
         click.echo(f"leafgate: {notice}", err=True)
     if report["dry_run"]:
         console.print("Nothing was written.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -29,9 +28,8 @@ from leafgate.cli.consent import DRY_RUN_OPTION, YES_OPTION, agreed
 from leafgate.cli.file_change import FileChange, apply_all
 from leafgate.cli.json_edit import with_value, without_member
 from leafgate.cli.own_entry import OWN_NAME, child_entry, http_entry
+from leafgate.config.settings import USUAL_CONFIG
 from leafgate.model.errors import ConfigError
-
-USUAL_CONFIG: Final = "leafgate.yaml"
 
 
 @click.command()

@@ -5,6 +5,7 @@ In: argv. Out: an exit code. Loading late is what keeps `leafgate tokens` quick:
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from typing import Final
@@ -25,14 +26,14 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "call": ("leafgate.cli.call", "Call one tool through a gateway."),
     "status": ("leafgate.cli.status", "Ask a running gateway how it is."),
     "token": ("leafgate.cli.token", "Make tokens for clients over HTTP, and their hashes."),
-    "route": ("leafgate.cli.route", "Rank the tools of a catalog for a query."),
+    "route": ("leafgate.cli.route", "Rank tools for a query, as tool_browse would."),
     "eval": ("leafgate.cli.evaluate", "Measure routing on a file of queries with known answers."),
     "bench": ("leafgate.cli.bench", "Measure the gateway: leaf against shim."),
-    "catalog": ("leafgate.cli.catalog", "List, show and lint a catalog."),
+    "catalog": ("leafgate.cli.catalog", "List, show, lint, save and pin a catalog."),
     "context": ("leafgate.cli.context", "Make prompts of recorded sessions."),
     "sanitize": ("leafgate.cli.sanitize", "Clean JSON lines as the firewall does."),
     "redact": ("leafgate.cli.redact", "Replace secrets in JSON lines as the firewall does."),
-    "scan": ("leafgate.cli.scan", "Look for poison in the tool definitions of a catalog."),
+    "scan": ("leafgate.cli.scan", "Look for poison in tool definitions."),
     "tokens": ("leafgate.cli.tokens", "Encode, decode, and look at tokenizer maps."),
     "maps": ("leafgate.cli.maps", "List, add, check and build tokenizer maps."),
     "leaf": ("leafgate.cli.leaf", "Judge leaf tokenizations."),
@@ -58,6 +59,14 @@ class LazyGroup(click.Group):
         loaded.epilog = loaded.epilog or EXIT_CODES
         return loaded
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = difflib.get_close_matches(args[0], COMMANDS)
+        if args[0] not in COMMANDS and near:  # click looks among commands that are loaded, and none is
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -77,4 +86,10 @@ def main() -> None:
         cli()
     except LeafgateError as error:
         click.echo(f"leafgate: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A file that somebody named: the reason helps, where it happened does not.
+        click.echo(f"leafgate: {error.filename}: {error.strerror or type(error).__name__}", err=True)
         sys.exit(2)

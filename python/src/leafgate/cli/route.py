@@ -1,9 +1,8 @@
-"""`leafgate route`: what the router would offer for a query. In: a query and a catalog file. Out: a table or JSON."""
+"""`leafgate route`: what the router would offer for a query. In: a query and a catalog. Out: a table or JSON."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from leafgate.browse.rank import MAX_TOP_K, Router, RouteResult
-from leafgate.catalog.snapshot_file import load_catalog_file
+from leafgate.cli.catalog_source import CatalogSource, catalog_options
 from leafgate.storage.index_file import IndexFiles, default_directory
 
 _SAID = {
@@ -23,15 +22,21 @@ _SAID = {
 
 @click.command()
 @click.argument("query")
-@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Catalog file (JSON).")
+@catalog_options
 @click.option("--top-k", type=click.IntRange(1, MAX_TOP_K), default=10, show_default=True, help="How many to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the index cache.")
-def command(query: str, catalog: Path, top_k: int, as_json: bool, no_cache: bool) -> None:
-    """Rank the tools of a catalog for QUERY."""
+def command(*, query: str, source: CatalogSource, top_k: int, as_json: bool, no_cache: bool) -> None:
+    """Rank tools for QUERY, as tool_browse would.
+
+    \b
+    leafgate route "write to Ann"                         of the servers of leafgate.yaml, which are started and ended
+    leafgate route "write to Ann" --catalog tools.json    of a saved catalog
+    """
     store = None if no_cache else IndexFiles(default_directory())
+    catalog = source.load().catalog
     with Console(stderr=True).status("ranking"):
-        router = Router(load_catalog_file(catalog).catalog, store=store)
+        router = Router(catalog, store=store)
         result = router.route(query, top_k=top_k)
     if as_json:
         click.echo(json.dumps(_as_json(query, result), ensure_ascii=False, indent=2))
@@ -69,4 +74,6 @@ def _show(result: RouteResult) -> None:
         table.add_row(f"{candidate.score:.3f}", escape(candidate.item.id), escape(about))
     if result.candidates:
         console.print(table)
-    console.print(f"{result.signal}, confidence {result.confidence:.2f}. {_SAID[result.signal]}", highlight=False)
+        console.print(f"{result.signal}, confidence {result.confidence:.2f}. {_SAID[result.signal]}", highlight=False)
+    else:
+        console.print("No tool here has anything to do with this.")

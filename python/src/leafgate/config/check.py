@@ -84,7 +84,7 @@ class _Checking:
         if not isinstance(value, dict):
             self.refuse(at, f"needs to be {kind.hint}")
             return None
-        refused = self._unknown([name for name in value if name not in kind.by_name], kind, at)
+        refused = self._unknown(value, kind, at)
         if not {nearest(name, [*kind.by_name]) for name in refused} & {*kind.exactly_one}:
             self._combined(value, kind, at)
         found: dict[str, Any] = {}
@@ -109,14 +109,19 @@ class _Checking:
             self.refuse(at, f"has no value; leave it out, or give {key.kind.hint}")
         return None
 
-    def _unknown(self, unknown: list[str], kind: Section, at: KeyPath) -> list[str]:
-        """Those that are refused: in a client's own file, keys for that client are not."""
-        if unknown and kind.foreign and self.client_file:
-            self.notices.append(self._passed_over(unknown, kind, at))
-            return []
-        for name in unknown:
+    def _unknown(self, value: dict[str, Any], kind: Section, at: KeyPath) -> list[str]:
+        """Those that are refused: in a client's own file keys for that client are not, unless what they seem to be
+        misspellings of is needed and missing."""
+        refused = [name for name in value if name not in kind.by_name]
+        if kind.foreign and self.client_file:
+            lacking = {*kind.exactly_one} if not any(value.get(name) for name in kind.exactly_one) else set()
+            passed = [name for name in refused if nearest(name, [*kind.by_name]) not in lacking]
+            refused = [name for name in refused if name not in passed]
+            if passed:
+                self.notices.append(self._passed_over(passed, kind, at))
+        for name in refused:
             self.refuse((*at, name), f"unknown key{_where_known(name, kind)}")
-        return unknown
+        return refused
 
     def _passed_over(self, unknown: list[str], kind: Section, at: KeyPath) -> str:
         told = []

@@ -14,6 +14,7 @@ from leafgate.upstream.server_spec import ServerSpec
 
 Transport = Literal["stdio", "http", "sse"]
 
+USUAL_CONFIG: Final = "leafgate.yaml"  # where commands look if they are told of no other
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8808
 

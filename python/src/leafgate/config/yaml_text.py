@@ -54,7 +54,7 @@ def _told(error: yaml.YAMLError) -> str:
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
     context, mark = getattr(error, "context", None), getattr(error, "context_mark", None)
     begun = f" ({context}, begun on line {mark.line + 1})" if context and mark is not None else ""
-    return f"{said}{begun}; look at the indentation, colons and quotes there"
+    return f"{said}{begun}; look at the indentation (spaces, never tabs), colons and quotes there"
 
 
 def _line_of(error: yaml.YAMLError) -> int | None:
