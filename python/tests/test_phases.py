@@ -21,4 +21,5 @@ def test_every_phase_weighs_every_kind_that_competes(phase: Phase) -> None:
 def test_phases_differ_in_what_they_want() -> None:
     assert len({recipe.budget for recipe in RECIPES.values()}) == len(Phase)
     assert RECIPES[Phase.interpret].weights[ItemKind.tool_result] > RECIPES[Phase.route].weights[ItemKind.tool_result]
-    assert [phase for phase, recipe in RECIPES.items() if recipe.newest_result] == [Phase.interpret]
+    assert [phase for phase, recipe in RECIPES.items() if recipe.about_result] == [Phase.interpret]
+    assert [phase for phase, recipe in RECIPES.items() if recipe.bare_calls] == [Phase.route, Phase.call]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgate.browse.query import MAX_WORDS, parse_query
+from leafgate.browse.query import MAX_WORDS, parse_query, parse_search
 
 
 def telling(text: str) -> set[tuple[str, bool]]:
@@ -46,3 +46,14 @@ def test_odd_queries_are_read(text: str) -> None:
 def test_a_huge_query_is_cut() -> None:
     assert len(parse_query("word%d " * 200_000).words) <= MAX_WORDS
     assert len(parse_query(" ".join(f"word{n}" for n in range(100_000))).words) == MAX_WORDS
+
+
+def test_a_search_for_texts_takes_arguments_as_they_stand() -> None:
+    query = parse_search("what did https://example.org/v2 say about the invoice 4711 of snake_case?")
+    words = {word.text: word for word in query.words if word.tells}
+    assert set(words) >= {"https", "example", "org", "v2", "invoice", "4711", "snake", "case"}
+    assert {word.weight for word in words.values()} == {1.0}
+    assert words["4711"].fixed
+    assert words["v2"].fixed
+    assert not words["invoice"].fixed
+    assert len(parse_search("word " * 10_000 + " ".join(map(str, range(10_000)))).words) <= MAX_WORDS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from context_sessions import holdings, item
 
 from leafgate.context.phases import RECIPES
-from leafgate.context.score import HALF_LIFE, PRESENCE, RECENCY, RELEVANCE, best_first, score_items
-from leafgate.model.context import Phase
+from leafgate.context.score import HALF_LIFE, OF_ITS_CALL, PRESENCE, RECENCY, RELEVANCE, best_first, score_items
+from leafgate.model.context import ItemKind, Phase
 from leafgate.tokens.encoder import Encoder
 
 ANSWER = RECIPES[Phase.answer]
@@ -17,7 +18,7 @@ def test_relevance_and_recency_add_up(toy: Encoder) -> None:
     relevance = [0.0] * len(turns)
     relevance[0] = 1.0
     scores = score_items(holdings(toy, turns), relevance, ANSWER)
-    assert scores[0] == RELEVANCE + RECENCY / 2 + PRESENCE
+    assert scores[0] == pytest.approx(RELEVANCE + RECENCY / 2 + PRESENCE)
     assert scores[-1] == RECENCY + PRESENCE
     assert best_first(scores)[:2] == [0, len(turns) - 1]
 
@@ -27,6 +28,16 @@ def test_kinds_weigh_differently_by_phase(toy: Encoder) -> None:
     for phase in Phase:
         result, turn = score_items(held, [1.0, 1.0], RECIPES[phase])
         assert (result > turn) == (phase is Phase.interpret)
+
+
+def test_a_result_is_about_what_its_call_asked_for(toy: Encoder) -> None:
+    calls = [item(f"c{n}", "tool_call", "x") for n in range(2)]
+    results = [item(id, "tool_result", "x", call) for id, call in (("r1", "c1"), ("r0", "c0"), ("r", None))]
+    scores = score_items(holdings(toy, [*calls, *results]), [1.0, 0.0, 0.0, 0.0, 0.0], ANSWER)
+    assert scores[3] - scores[2] > ANSWER.weights[ItemKind.tool_result] * RELEVANCE * OF_ITS_CALL
+    assert scores[4] < scores[3]
+    full = score_items(holdings(toy, [*calls, *results]), [1.0, 0.0, 0.0, 1.0, 0.0], ANSWER)
+    assert full.max() <= 1
 
 
 def test_a_plan_that_was_replaced_counts_little(toy: Encoder) -> None:

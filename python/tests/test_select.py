@@ -81,6 +81,41 @@ def test_interpreting_starts_with_the_newest_result(qwen: Encoder) -> None:
     assert "r" not in ids(held, chosen(held, 80, Phase.answer))
 
 
+def exchange(name: str, words: int, parent: str | None = None) -> list[ContextItem]:
+    call = item(f"c{name}", "tool_call", f"find({name})", parent)
+    return [call, item(f"r{name}", "tool_result", f"{name} " * words, call.id)]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_newest_result_is_in_whatever_the_query(qwen: Encoder, phase: Phase) -> None:
+    older = [each for n in range(20) for each in exchange(str(n), 20)]
+    held = holdings(qwen, [*older, item("u", "user_turn", "go on"), *exchange("last", 20, "u")])
+    relevant = [1.0] * len(older) + [0.0] * 3
+    selection = chosen(held, 400, phase, relevant)
+    assert selection.reasons[len(held) - 1] == "newest result"
+    assert {"u", "clast", "rlast"} <= set(ids(held, selection))
+
+
+def test_the_newest_result_does_not_take_the_last_turns_place(qwen: Encoder) -> None:
+    held = holdings(qwen, [*exchange("x", 60), item("u", "user_turn", "word " * 60)])
+    assert ids(held, chosen(held, 80, Phase.answer)) == ["u"]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_call_that_was_answered_comes_with_its_result_where_the_phase_is_about_results(
+    qwen: Encoder, phase: Phase
+) -> None:
+    answered = [each for n in range(30) for each in exchange(str(n), 80)]
+    held = holdings(qwen, [*answered, item("open", "tool_call", "wait()")])
+    selection = chosen(held, 600, phase)
+    taken = ids(held, selection)
+    bare = [each for each in taken if each.startswith("c") and f"r{each[1:]}" not in taken]
+    assert bool(bare) == RECIPES[phase].bare_calls
+    assert "open" in taken
+    if not bare:
+        assert selection.reasons[0] == "its result was not taken"
+
+
 def test_a_kind_has_its_share_and_then_what_nobody_wants(qwen: Encoder) -> None:
     results = [
         each

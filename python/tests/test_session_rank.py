@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from leafgate.embed.session_rank import MOST_COMPARED, SessionRanker
 
@@ -31,6 +32,12 @@ def test_words_and_meaning_count() -> None:
 
 def test_a_misspelt_word_is_understood() -> None:
     assert np.argmax(ranker(*TEXTS).relevance("wether in lisbon")) == 1
+
+
+@pytest.mark.parametrize("query", ["what of INV-104?", "104", "invoice 104", "/out/104.csv", "https://example.org/104"])
+def test_numbers_paths_and_urls_are_words(query: str) -> None:
+    others = (f"The invoice INV-{n} is overdue since October" for n in range(200, 260))
+    assert np.argmax(ranker(*others, *TEXTS).relevance(query)) == 60
 
 
 def test_without_a_question_nothing_is_relevant() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leafgate.browse.lexical import Entries
-from leafgate.browse.words import prose_words
+from leafgate.browse.words import all_words
 from leafgate.embed.session_words import SessionWords, pieces_of
 
 texts = st.lists(
@@ -31,7 +31,7 @@ def counted(words: SessionWords) -> list[Counter[str]]:
 @given(texts)
 def test_no_word_begins_in_one_piece_and_ends_in_another(text: str) -> None:
     pieces = [piece.decode("utf-8", "surrogatepass") for piece in pieces_of(text)]
-    assert [word for piece in pieces for word in prose_words(piece)] == prose_words(text)
+    assert [word for piece in pieces for word in all_words(piece)] == all_words(text)
 
 
 @given(st.lists(texts, max_size=6), st.lists(texts, max_size=3))
@@ -39,11 +39,11 @@ def test_words_are_counted_whenever_texts_come(first: list[str], then: list[str]
     words = SessionWords()
     for place, text in enumerate(first):
         words.put(place, text)
-    assert counted(words) == [Counter(prose_words(text)) for text in first]
+    assert counted(words) == [Counter(all_words(text)) for text in first]
     for place, text in enumerate(then, len(first)):
         words.put(place, text)
-    assert counted(words) == [Counter(prose_words(text)) for text in (*first, *then)]
-    assert words.words == list(dict.fromkeys(word for text in (*first, *then) for word in prose_words(text)))
+    assert counted(words) == [Counter(all_words(text)) for text in (*first, *then)]
+    assert words.words == list(dict.fromkeys(word for text in (*first, *then) for word in all_words(text)))
 
 
 def test_a_place_may_get_another_text_before_and_after_counting() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgate.browse.words import identifier_words, prose_words, stem
+from leafgate.browse.words import all_words, identifier_words, prose_words, stem
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,11 @@ def test_a_brand_in_prose_stays_whole() -> None:
     assert prose_words("Search GitHub by pageId, at most 50") == [
         "search", "github", "by", "pageid", "page", "id", "at", "most",
     ]  # fmt: skip
+
+
+def test_numbers_are_words_of_a_text_but_not_of_a_description() -> None:
+    assert all_words("INV-104, 3.50 EUR") == ["inv", "104", "3", "50", "eur"]
+    assert prose_words("INV-104, 3.50 EUR") == ["inv", "eur"]
 
 
 def test_encoded_data_is_no_word() -> None:

@@ -13,6 +13,7 @@ from leafgate.browse.words import identifier_run, prose_run
 
 MAX_CHARACTERS: Final = 4_000  # of a longer query only the beginning is read
 MAX_WORDS: Final = 64
+FIXED_WEIGHT: Final = 0.5
 
 _CHUNK: Final = re.compile(
     r"""
@@ -61,15 +62,24 @@ SHORT_FORMS: Final = {
 
 @dataclass(frozen=True)
 class QueryWord:
-    """`fixed` words stand in a path, URL, id or quotation: an argument rather than a wish, and never corrected."""
+    """`fixed` words stand in a path, URL, id or quotation: an argument rather than a wish, and never corrected.
+
+    Of a tool, which takes arguments, they say little, and numbers nothing. Texts that hold arguments are asked for by
+    them: `sought` words count fully there.
+    """
 
     text: str
     fixed: bool = False
+    sought: bool = False
 
     @property
     def tells(self) -> bool:
-        """Whether the word says anything about a tool."""
-        return not (self.text in STOP_WORDS or self.text.isdigit())
+        """Whether the word says anything about what is looked for."""
+        return not (self.text in STOP_WORDS or (self.text.isdigit() and not self.sought))
+
+    @property
+    def weight(self) -> float:
+        return FIXED_WEIGHT if self.fixed and not self.sought else 1.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,17 @@ def parse_query(text: str) -> Query:
             mentions.append(bare)
             words += _bare_words(bare)
     return Query(text, tuple(dict.fromkeys(words))[:MAX_WORDS], tuple(mentions[:MAX_WORDS]), tuple(quoted))
+
+
+def parse_search(text: str) -> Query:
+    """A query for texts rather than tools: paths, URLs and numbers are words like any other, as they stand."""
+    text = text[:MAX_CHARACTERS]
+    words = [
+        QueryWord(word, fixed=any(map(str.isdigit, word)) or "_" in chunk, sought=True)
+        for chunk in text.split()
+        for word in _words(chunk)
+    ]
+    return Query(text, tuple(dict.fromkeys(words))[:MAX_WORDS], (), ())
 
 
 def _bare_words(bare: str) -> list[QueryWord]:

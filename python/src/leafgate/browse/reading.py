@@ -14,7 +14,6 @@ from leafgate.browse.query import SHORT_FORMS, Query, QueryWord
 from leafgate.browse.spelling import SpellingIndex
 from leafgate.browse.words import stem
 
-FIXED_WEIGHT: Final = 0.5
 COMPOUND_WEIGHT: Final = 0.9
 SHORT_FORM_WEIGHT: Final = 0.8
 
@@ -45,10 +44,9 @@ def read_query(query: Query, lexical: LexicalIndex, spelling: SpellingIndex, is_
         before = "" if word.fixed else word.text
         for term, weight in matches.items():
             terms[term] = max(terms.get(term, 0.0), weight)
-        weight = FIXED_WEIGHT if word.fixed else 1.0
         rarest = max((float(lexical.rarity[term]) for term in matches), default=lexical.rarest)
-        asked += weight * rarest
-        found += weight * rarest if matches else 0.0
+        asked += word.weight * rarest
+        found += word.weight * rarest if matches else 0.0
     return Reading(terms, asked, found, " ".join(spoken))
 
 
@@ -77,15 +75,14 @@ def _matches(
     """The catalog's terms for one word, and how it is said aloud."""
     if not word.tells:
         return {}, [word.text]
-    weight = FIXED_WEIGHT if word.fixed else 1.0
     found: dict[int, float] = {}
     said = [word.text]
     long_form = SHORT_FORMS.get(word.text, "").split()
     for part in long_form:
         if (term := lexical.term_ids.get(stem(part))) is not None:
-            found[term] = SHORT_FORM_WEIGHT * weight
+            found[term] = SHORT_FORM_WEIGHT * word.weight
     if (term := lexical.term_ids.get(stem(word.text))) is not None:
-        found[term] = weight
+        found[term] = word.weight
     if found or long_form or word.fixed:
         return found, long_form or said
     if halves := _halves(word.text, lexical):

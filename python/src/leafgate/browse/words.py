@@ -21,8 +21,8 @@ _STEMMER: Final = Stemmer.Stemmer("english", 0)  # without a cache: `stem` has o
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """The Snowball English stem; a word of another script is its own stem."""
-    if len(word) < 3 or not word.isascii():
+    """The Snowball English stem; a number, or a word of another script, is its own stem."""
+    if len(word) < 3 or not word.isascii() or word.isdigit():
         return word
     stemmed: str = _STEMMER.stemWord(word)
     return stemmed
@@ -61,6 +61,11 @@ def identifier_words(text: str) -> list[str]:
 def prose_words(text: str) -> list[str]:
     """The words of a sentence. Bare numbers are left out: they are sizes and defaults, and match any argument."""
     return [word for run in _RUN.findall(text) for word in _unnumbered(run)]
+
+
+def all_words(text: str) -> list[str]:
+    """The words of a sentence, and its numbers: an invoice is known by its own."""
+    return [word for run in _RUN.findall(text) for word in prose_run(run)]
 
 
 def _humps(piece: str) -> list[str]:

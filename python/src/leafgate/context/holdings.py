@@ -5,13 +5,13 @@ What depends on single items is worked out as they come: a pack of fifty thousan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from leafgate.context.item_tokens import ItemTokens
-from leafgate.context.render import forged_depths, free_depth, usual_glue
+from leafgate.context.render import forged_marks, free_mark, usual_glue
 from leafgate.context.repeats import Repeats
-from leafgate.model.context import ContextError, ContextItem, ItemKind
+from leafgate.model.context import ContextError, ContextItem, ItemKind, LeafSpan
 from leafgate.model.leaf import Level
 from leafgate.tokens.encoder import Encoder
 
@@ -29,9 +29,10 @@ class Holdings:
         self._stand_ins: set[str] = set()
         self._missing: dict[str, None] = {}
         self._repeats = Repeats()
+        self._answered: set[str] = set()
         self._forged: set[int] = set()
-        self.depth = 0
-        self._avoid(set())
+        self.mark = 0
+        self.tokens.learn_glue(usual_glue(self.mark))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -58,6 +59,10 @@ class Holdings:
         """Where the same is said and kept."""
         return self._repeats.kept_for(place)
 
+    def is_answered(self, call: ContextItem) -> bool:
+        """Whether the session has a result of this call."""
+        return call.id in self._answered
+
     def add(self, item: ContextItem, *, stand_in: bool = False) -> int:
         """Takes an item in, and gives its place. An item takes the place of its stand-in."""
         self._check(item)
@@ -80,6 +85,13 @@ class Holdings:
             raise ContextError(f"the id of an item {problem}")
         if not isinstance(item.kind, ItemKind) or not isinstance(item.text, str):
             raise ContextError(f"the item {item.id!r} must have an ItemKind and a text")
+        problem = "" if item.parent_id is None else id_problem(item.parent_id)
+        if problem:
+            raise ContextError(f"the parent_id of {item.id!r} {problem}")
+        if not isinstance(item.metadata, Mapping):
+            raise ContextError(f"the metadata of {item.id!r} are no mapping")
+        if not isinstance(item.leaves, tuple) or not all(isinstance(leaf, LeafSpan) for leaf in item.leaves):
+            raise ContextError(f"the leaves of {item.id!r} are no tuple of LeafSpans")
         place = self._places.get(item.id)
         if place is None:
             return
@@ -89,21 +101,23 @@ class Holdings:
             raise ContextError(f"{item.id!r} is the call of a result that is already there, and no {item.kind.value}")
 
     def _notice(self, place: int, item: ContextItem) -> None:
-        self._avoid(forged_depths(item.text))
+        self._avoid(forged_marks(item.text))
         self._missing.pop(item.id, None)
         if item.parent_id is not None and item.parent_id not in self._places:
             self._missing[item.parent_id] = None
-        is_result = item.kind is ItemKind.tool_result and item.parent_id is not None
-        call = self._places.get(item.parent_id or "") if is_result else None
+        call = None
+        if item.kind is ItemKind.tool_result and item.parent_id is not None:
+            self._answered.add(item.parent_id)
+            # What a stand-in stands for is not known yet: its results are not the same as another's.
+            call = None if item.parent_id in self._stand_ins else self._places.get(item.parent_id)
         self._repeats.hear(place, item, call, None if call is None else self._items[call].text)
 
-    def _avoid(self, depths: set[int]) -> None:
-        """Headers get as many brackets as it takes that no item can forge one: `depth`."""
-        if self.depth and depths <= self._forged:
-            return
-        self._forged |= depths
-        self.depth = free_depth(self._forged)
-        self.tokens.learn_glue(usual_glue(self.depth))
+    def _avoid(self, marks: set[int]) -> None:
+        """Headers get a number that no item can forge: `mark`."""
+        self._forged |= marks
+        if self.mark in marks:
+            self.mark = free_mark(self._forged, self.mark)
+            self.tokens.learn_glue(usual_glue(self.mark))
 
 
 def id_problem(id: object) -> str:

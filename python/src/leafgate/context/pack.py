@@ -99,13 +99,16 @@ def _prompt(holdings: Holdings, selection: Selection) -> _Prompt:
         key=lambda each: (ORDER.index(each[0]), each[1]),
     )
     tokens = holdings.tokens
-    called = _called_from_afar([holdings[place] for _, place in placed])
+    shown = [holdings[place] for _, place in placed]
+    called = _called_from_afar(shown)
+    answered = {item.parent_id for item in shown if item.kind is ItemKind.tool_result}
     parts: list[Part] = []
     sections: list[Section] = []
     for section, place in placed:
         item = holdings[place]
         apart = item.kind is ItemKind.tool_result and item.parent_id in called
-        head = header(item, holdings.depth, named=item.id in called, apart=apart)
+        unanswered = item.kind is ItemKind.tool_call and holdings.is_answered(item) and item.id not in answered
+        head = header(item, holdings.mark, named=item.id in called, apart=apart, unanswered=unanswered)
         if parts:  # what separates two items belongs to the first: so the stable prefix ends where a token does
             parts.append(Part(BETWEEN, tokens.glue(BETWEEN)))
             sections.append(sections[-1])

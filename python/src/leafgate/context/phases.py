@@ -15,13 +15,18 @@ from leafgate.model.context import ItemKind, Phase
 
 @dataclass(frozen=True)
 class Recipe:
-    """A phase's default budget in tokens, its mix of kinds, and how many of the last turns it wants verbatim."""
+    """A phase's default budget in tokens, its mix of kinds, and how many of the last turns it wants verbatim.
+
+    `about_result`: it is about the newest result, which goes before everything but policies and facts.
+    `bare_calls`: what was called tells something even without what came of it.
+    """
 
     budget: int
     turns: int
     weights: Mapping[ItemKind, float]
     shares: Mapping[ItemKind, float] = field(default_factory=dict)
-    newest_result: bool = False
+    about_result: bool = False
+    bare_calls: bool = False
 
 
 _K = ItemKind
@@ -36,6 +41,7 @@ RECIPES: Final[Mapping[Phase, Recipe]] = {
             _K.doc_snippet: 0.3, _K.tool_result: 0.2,
         },
         shares={_K.tool_result: 0.2, _K.doc_snippet: 0.2, _K.agent_msg: 0.4},
+        bare_calls=True,
     ),
     # With which arguments? Earlier calls and values in results count.
     Phase.call: Recipe(
@@ -46,6 +52,7 @@ RECIPES: Final[Mapping[Phase, Recipe]] = {
             _K.doc_snippet: 0.5, _K.agent_msg: 0.5,
         },
         shares={_K.tool_result: 0.5, _K.doc_snippet: 0.3, _K.agent_msg: 0.3},
+        bare_calls=True,
     ),
     # What does this result mean? The newest result first, then results like it.
     Phase.interpret: Recipe(
@@ -56,7 +63,7 @@ RECIPES: Final[Mapping[Phase, Recipe]] = {
             _K.memory_fact: 0.5, _K.agent_msg: 0.5,
         },
         shares={_K.tool_result: 0.7, _K.doc_snippet: 0.3, _K.agent_msg: 0.3},
-        newest_result=True,
+        about_result=True,
     ),
     # What is said to the person? Everything that bears on the question.
     Phase.answer: Recipe(

@@ -1,15 +1,16 @@
 """Chooses what goes into a pack. In: Holdings, scores, a Recipe, a budget. Out: a Selection. Touches nothing.
 
-In this order: policies; facts for the stable prefix; the newest result where the phase is about it; the last turns;
-then everything by score, with a share for each kind, and once more without shares. Every item is taken with all that it
-needs, or left with a reason. Counts here are sums over items; context/pack counts the finished prompt, and takes whole
-groups back if the sum was too low.
+In this order: policies; facts for the stable prefix; the newest result where the phase is about it; the last turn; the
+newest result in any phase; the turns before; then everything by score, with a share for each kind, and once more
+without shares. Every item is taken with all that it needs, or left with a reason. Counts here are sums over items;
+context/pack counts the finished prompt, and takes whole groups back if the sum was too low.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from leafgate.context.closure import closure_of
@@ -64,10 +65,15 @@ def select(holdings: Holdings, scores: Floats, recipe: Recipe, budget: int) -> S
     choosing = _Choosing(holdings, budget)
     choosing.policies()
     choosing.standing_facts()
-    if recipe.newest_result:
-        choosing.newest_result()
-    choosing.last_turns(recipe.turns)
-    choosing.by_score(choosing.by_score(best_first(scores), recipe.shares), {})
+    if recipe.about_result:
+        choosing.newest_result(1)
+    choosing.last_turn()
+    choosing.newest_result(recipe.shares.get(ItemKind.tool_result, 1))
+    choosing.turns_before(recipe.turns)
+    candidates = best_first(scores)
+    if not recipe.bare_calls:
+        candidates = choosing.without_answered_calls(candidates)
+    choosing.by_score(choosing.by_score(candidates, recipe.shares), {})
     return choosing.selection()
 
 
@@ -115,26 +121,41 @@ class _Choosing:
             self._standing.add(place)
             self._take((place,), "fact of the stable prefix", cost)
 
-    def newest_result(self) -> None:
+    def newest_result(self, share: float) -> None:
+        """What happened last, up to a share of the budget: whatever is done next, it is done after that."""
         results = self._holdings.of_kind(ItemKind.tool_result)
         if results:
-            self._try(results[-1], "newest result", self._room)
+            self._try(results[-1], "newest result", int(self._budget * share))
 
-    def last_turns(self, turns: int) -> None:
+    def last_turn(self) -> None:
+        users = self._holdings.of_kind(ItemKind.user_turn)
+        if users:
+            self._try(users[-1], "last turn", self._room)
+
+    def turns_before(self, turns: int) -> None:
         """What was said in the last turns, newest first."""
         users = self._holdings.of_kind(ItemKind.user_turn)
         if not users:
             return
         since = users[-turns:][0]
-        said = [*users[-turns:], *(p for p in self._holdings.of_kind(ItemKind.agent_msg) if p > since)]
-        self._try(users[-1], "last turn", self._room)
+        said = [*users[-turns:-1], *(p for p in self._holdings.of_kind(ItemKind.agent_msg) if p > since)]
         room, misses = min(int(self._budget * TURNS_SHARE), self._room), 0
-        for place in sorted(set(said) - {users[-1]}, reverse=True):
+        for place in sorted(said, reverse=True):
             before = self._room
             misses = 0 if self._try(place, "recent turn, verbatim", room) else misses + 1
             room -= before - self._room
             if misses == MOST_MISSES:
                 break
+
+    def without_answered_calls(self, order: Sequence[int]) -> list[int]:
+        """Candidates that tell something alone: a call that was answered comes with its result or not at all."""
+        left: list[int] = []
+        for place in order:
+            if not self._is_answered_call(place):
+                left.append(place)
+            elif place not in self._taken and self._holdings.duplicate_of(place) is None:
+                self._reasons[place] = "its result was not taken"
+        return left
 
     def by_score(self, order: Sequence[int], shares: Mapping[ItemKind, float]) -> list[int]:
         """Takes candidates while they fit; gives back those that only their kind's share may have kept out."""
@@ -165,8 +186,10 @@ class _Choosing:
             self._reasons[place] = f"needs {closure.lacks}, which is not in the session"
             return False
         cost = 0
-        for each in closure.places:
-            price = self._cost_within(each, room - cost)
+        for before, each in pairwise((None, *closure.places)):
+            assert each is not None
+            bare = self._is_answered_call(each) and not self._is_result(before)
+            price = self._cost_within(each, room - cost, unanswered=bare)
             if price is None:
                 self._reasons[place] = self._why_not(place, each, room - cost)
                 return False
@@ -184,19 +207,26 @@ class _Choosing:
             kind = self._holdings[place].kind
             self._spent[kind] = self._spent.get(kind, 0) + self._cost(place)
 
-    def _cost(self, place: int) -> int:
+    def _cost(self, place: int, *, unanswered: bool = False) -> int:
         """The tokens of an item, of its header and of what separates it from the next."""
         item = self._holdings[place]
-        glue = len(self._tokens.glue(BETWEEN)) + len(self._tokens.glue(header(item, self._holdings.depth)))
-        return len(self._tokens.known(item).ids) + glue
+        head = header(item, self._holdings.mark, unanswered=unanswered)
+        return len(self._tokens.known(item).ids) + len(self._tokens.glue(BETWEEN)) + len(self._tokens.glue(head))
 
-    def _cost_within(self, place: int, room: int) -> int | None:
+    def _cost_within(self, place: int, room: int, *, unanswered: bool = False) -> int | None:
         """The cost, or None where there is no room or no tokenization."""
         item = self._holdings[place]
         if room <= 0 or self._tokens.surely_exceeds(item, room) or self._tokens.known(item).failure:
             return None
-        cost = self._cost(place)
+        cost = self._cost(place, unanswered=unanswered)
         return cost if cost <= room else None
+
+    def _is_answered_call(self, place: int) -> bool:
+        item = self._holdings[place]
+        return item.kind is ItemKind.tool_call and self._holdings.is_answered(item)
+
+    def _is_result(self, place: int | None) -> bool:
+        return place is not None and self._holdings[place].kind is ItemKind.tool_result
 
     def _why_not(self, place: int, each: int, room: int) -> str:
         item = self._holdings[each]

@@ -16,7 +16,7 @@ from leafgate.browse.fuse import fuse, lexical_share
 from leafgate.browse.lexical import LexicalIndex, build_lexical
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.model_file import bundled_embedder
-from leafgate.browse.query import parse_query
+from leafgate.browse.query import parse_search
 from leafgate.browse.reading import english, read_query
 from leafgate.browse.spelling import SpellingIndex, build_spelling
 from leafgate.embed.session_words import SessionWords
@@ -53,7 +53,7 @@ class SessionRanker:
     def relevance(self, query: str) -> Floats:
         """One number per text. Without words in the query, nothing is relevant."""
         size = len(self._texts)
-        parsed = parse_query(query)
+        parsed = parse_search(query)
         if not size or not any(word.tells for word in parsed.words):
             return np.zeros(size, np.float32)
         lexical, spelling = self._indexed()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leafgate.browse.item_text import FIELDS
 from leafgate.browse.lexical import Entries, WordNumbers
-from leafgate.browse.words import prose_words
+from leafgate.browse.words import MAX_WORD, all_words
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -77,8 +77,11 @@ class SessionWords:
     def _learn(self, pieces: Iterable[bytes]) -> None:
         """Reads new pieces as words."""
         for piece in pieces:
-            words = prose_words(piece.decode("utf-8", "surrogatepass"))
-            self._words_of_piece.extend(map(self._words.__getitem__, words))
+            text = piece.decode("utf-8", "surrogatepass")
+            if piece.isdigit() and len(piece) <= MAX_WORD:  # tables have very many, each a word as it stands
+                self._words_of_piece.append(self._words[text])
+            else:
+                self._words_of_piece.extend(map(self._words.__getitem__, all_words(text)))
             self._bounds.append(len(self._words_of_piece))
 
     def _read_as_words(self, place: Longs, piece: Ints) -> tuple[Longs, Longs]:
