@@ -157,8 +157,8 @@ class AcceleratedEncoder:
             if type(error).__name__ == "PanicException":  # not importable, and no Exception
                 return self._exact.encode(text)
             raise
-        ids: list[int] = []
-        for start in range(0, len(found), AT_ONCE):
+        ids: list[int] = found[:AT_ONCE].tolist()
+        for start in range(AT_ONCE, len(found), AT_ONCE):
             ids += found[start : start + AT_ONCE].tolist()
         return ids
 
