@@ -68,7 +68,7 @@ def test_what_an_operator_sees() -> None:
     assert "leaf bypasses 1, tokenized by the gateway 1, rejected leaves: negative 1" in shown
     assert "11,900 by cards" in shown
     assert re.search(r"time +│ now +│ a{8} │ 1 +│ 0 +│ 0 +│ 0 +│ 11 ", shown)
-    assert re.search(r"notes +│ search \[bold\] +│ a{8} │ 0 +│ 1 +│ 0 +│ 1 +│ 1,234 +│ 0.6000", shown)
+    assert re.search(r"notes +│ search \[bold\] +│ a{8} │ 0 +│ 1 +│ 0 +│ 1 +│ 1,234 +│ 600.0 ", shown)
     assert "graduate next" in shown
     assert "1,234" in shown
     assert "npx @codecai/mcp-leaf wrap" in shown

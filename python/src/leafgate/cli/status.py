@@ -79,12 +79,12 @@ def _print_tools(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         return
     busiest = sorted(rows, key=lambda row: -sum(row["blocks"].values()))[:TOOLS_SHOWN]
     more = f", and {len(rows) - len(busiest)} rows more with --json" if len(rows) > len(busiest) else ""
-    table = Table("server", "tool", "map", "leaf", "shim", "skipped", "rejected", "tokens", "seconds")
+    table = Table("server", "tool", "map", "leaf", "shim", "skipped", "rejected", "tokens", "ms")
     table.title = f"texts of results, by tool and map{more}"
     for row in busiest:
         counts = [row["blocks"].get(outcome, 0) for outcome in ("leaf", "shim", "skipped")]
         counts += [sum(row["rejected"].values()), sum(row["tokens"].values())]
-        spent = f"{sum(row['seconds'].values()):.4f}"
+        spent = f"{1000 * sum(row['seconds'].values()):.1f}"
         short = row["map_id"].removeprefix("sha256:")[:8]
         table.add_row(escape(row["server"]), escape(row["tool"]), escape(short), *(f"{n:,}" for n in counts), spent)
     console.print(table)
