@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,14 +89,34 @@ def test_ids_that_are_not_ranks_are_not_accelerated() -> None:
     assert accelerate(moved) is moved
 
 
-def test_it_is_renewed_before_it_remembers_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerator, "RENEW_AFTER", 1_000)
+@pytest.mark.parametrize(
+    ("sizes", "renewed"),
+    [
+        pytest.param([100, 190, 190], True, id="the process has grown"),
+        pytest.param([100, 110], False, id="it has not"),
+        pytest.param([500, 300, 330, 390, 390], True, id="it has grown since it was smallest"),
+        pytest.param([0, 0, 0], True, id="its size is not told"),
+    ],
+)
+def test_it_is_renewed_where_it_remembers_too_much(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], renewed: bool
+) -> None:
+    told = iter(sizes)
+    monkeypatch.setattr(accelerator, "LOOK_AFTER", 1_000)
+    monkeypatch.setattr(accelerator, "resident_bytes", lambda: next(told) << 20)
     fast = AcceleratedEncoder(EXACT["openai/cl100k_base"], "cl100k")
     first = fast._fast
-    assert fast.encode("word " * 500) == EXACT["openai/cl100k_base"].encode("word " * 500)
-    accelerator._RENEWERS.submit(lambda: None).result(30)  # what was asked for before is done by then
-    assert fast._fast is not first
+    for _ in range(len(sizes) - (2 if renewed else 1)):
+        assert fast._fast is first
+        assert fast.encode("word " * 500) == EXACT["openai/cl100k_base"].encode("word " * 500)
+        accelerator._RENEWERS.submit(lambda: None).result(30)  # what was asked for before is done by then
+    assert (fast._fast is not first) == renewed
+    assert next(told, None) is None
     assert fast.encode("still right") == EXACT["openai/cl100k_base"].encode("still right")
+
+
+def test_the_size_of_this_process_is_known_where_the_system_tells_it() -> None:
+    assert accelerator.resident_bytes() > 1 << 20 or not Path("/proc/self/statm").exists()
 
 
 def test_it_is_looked_for_only_in_earnest_use_and_then_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Foreign JSON that is no result: clean, without ids, and off the loop where it is large."""
+"""Foreign JSON that goes out whole: clean, without ids, and with its addresses and bytes as they were."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import pytest
 
 from leafgate.firewall.cleaner import make_cleaner
 from leafgate.gateway.clean_value import clean_value
+from leafgate.model.leaf import CODEC_META_KEY
 
 pytestmark = pytest.mark.anyio
 
-LEAF = {"ai.codec/leaf-tokenization": {"map_id": "sha256:" + "a" * 64, "ids": [1, 2, 3]}}
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+LEAF = {CODEC_META_KEY: {"map_id": "a" * 64, "ids": [1, 2, 3]}}
 
 
-async def test_texts_are_clean_and_opaque_ones_stay() -> None:
-    raw = {"contents": [{"uri": "notes://\u200bone", "text": "zero\u200bwidth", "_meta": {**LEAF, "mine": 1}}]}
-    cleaned = await clean_value(raw, make_cleaner(), keep=("uri",))
-    assert cleaned == {"contents": [{"uri": "notes://\u200bone", "text": "zerowidth", "_meta": {"mine": 1}}]}
+@pytest.mark.parametrize("more", [0, 20_000])
+async def test_opaque_texts_stay_and_the_rest_is_clean(more: int) -> None:
+    """What is large is cleaned in a thread; it makes no difference."""
+    raw = {"contents": [{"uri": SECRET, "text": f"{SECRET} " + "x" * more, "_meta": LEAF}]}
+    (part,) = (await clean_value(raw, make_cleaner(), keep=("uri",)))["contents"]
+    assert part["uri"] == SECRET
+    assert SECRET not in part["text"]
+    assert part["text"].endswith(" " + "x" * more)
+    assert "_meta" not in part
 
 
 @pytest.mark.parametrize(("size", "is_here"), [(100, True), (100_000, False), (2_000_000, False)])

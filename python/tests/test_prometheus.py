@@ -60,6 +60,7 @@ def test_every_counter_has_its_value_under_its_standard_name() -> None:
     assert found["leafgate_leaf_blocks_total", (A, "shim", "notes", "search")] == 1
     assert found["leafgate_leaf_tokens_total", (A, "leaf", "time", "now")] == 11
     assert found["leafgate_leaf_rejected_total", (A, "negative", "notes", "search")] == 1
+    assert found["leafgate_leaf_seconds_total", ("tokenize", A, "notes", "search")] == 0.25
     assert found["leafgate_codec_seconds_total", ("verify",)] == 1.0
     assert found["leafgate_codec_seconds_total", ("tokenize",)] == 0.25
     assert found["leafgate_codec_seconds_total", ("own",)] == 0.125

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -66,8 +67,9 @@ def test_what_an_operator_sees() -> None:
         shown = asked(url).output
     assert "leaf bypasses 1, tokenized by the gateway 1, rejected leaves: negative 1" in shown
     assert "11,900 by cards" in shown
+    assert re.search(r"time +│ now +│ a{8} │ 1 +│ 0 +│ 0 +│ 0 +│ 11 ", shown)
+    assert re.search(r"notes +│ search \[bold\] +│ a{8} │ 0 +│ 1 +│ 0 +│ 1 +│ 1,234 +│ 600.0 ", shown)
     assert "graduate next" in shown
-    assert "search [bold]" in shown
     assert "1,234" in shown
     assert "npx @codecai/mcp-leaf wrap" in shown
     assert "0a1b2c3d" in shown

@@ -74,6 +74,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
 
 TOOL = {
     "name": "answer",
+    "_meta": SPELLED,
     "description": "Answers with a leaf that has the named fault.",
     "inputSchema": {"type": "object", "properties": {"fault": {"enum": [*ANSWERS]}}, "required": ["fault"]},
 }
@@ -86,10 +87,10 @@ FIXED: dict[str, dict[str, Any]] = {
         "serverInfo": {"name": "leaf-faults", "version": "1"},
     },
     "tools/list": {"tools": [TOOL]},
-    "resources/list": {"resources": [{"uri": RESOURCE["uri"], "name": "secret"}]},
+    "resources/list": {"resources": [{"uri": RESOURCE["uri"], "name": "secret", "_meta": SPELLED}]},
     "resources/templates/list": {"resourceTemplates": []},
     "resources/read": {"contents": [RESOURCE], "_meta": SPELLED},
-    "prompts/list": {"prompts": [{"name": name} for name in ("secret", "right")]},
+    "prompts/list": {"prompts": [{"name": name, "_meta": SPELLED} for name in ("secret", "right")]},
 }
 
 

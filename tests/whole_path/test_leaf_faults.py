@@ -169,8 +169,27 @@ async def test_nor_from_ids_in_any_other_place(gateway: HttpGateway, form: str) 
         page = text_of(await client.call_tool("resource_browse", {"query": "secret"}))
         resource_id = page.split(" ")[0]
         assert not spells_secret(await client.call_tool("resource_read", {"resource_id": resource_id}))
-        (prompt, *_) = [prompt for prompt in (await client.list_prompts()).prompts if "secret" in prompt.name]
+        listed = await client.list_prompts()
+        (prompt, *_) = [prompt for prompt in listed.prompts if "secret" in prompt.name]
         assert not spells_secret(await client.get_prompt(prompt.name))
+        assert not spells_secret(listed)
+        assert not spells_secret(await client.list_resources())
+
+
+@pytest.fixture
+def passthrough(tmp_path: Path) -> Iterator[HttpGateway]:
+    server = {"command": sys.executable, "args": [str(SERVERS / "leaf_faults.py")]}
+    path = tmp_path / "leafgate.yaml"
+    path.write_text(json.dumps({"mode": "passthrough", "mcpServers": {"faults": server}}))
+    with gateway_on_http("--config", str(path)) as started:
+        yield started
+
+
+async def test_nor_from_ids_in_definitions(passthrough: HttpGateway) -> None:
+    async with faults(passthrough) as client:
+        tools = await client.list_tools()
+        assert "answer" in [tool.name for tool in tools.tools]
+        assert not spells_secret(tools)
 
 
 def spells_secret(result: Any) -> bool:

@@ -15,6 +15,7 @@ from rich.table import Table
 from leafgate.cli.gateway_address import DEFAULT_URL, TOKEN_VARIABLE, root_of, token_headers
 from leafgate.model.errors import LeafgateError
 
+TOOLS_SHOWN: Final = 20
 GRADUATES_SHOWN: Final = 10
 ERRORS_SHOWN: Final = 5
 HOW_TO_GRADUATE: Final = (
@@ -39,6 +40,7 @@ def command(url: str, as_json: bool) -> None:
     console = Console(highlight=False)
     console.print(_servers(found))
     _print_codec(console, found)
+    _print_tools(console, found["leaves"])
     _print_saved(console, found["tokens_saved"])
     _print_graduates(console, found["graduate_next"])
     _print_errors(console, found["recent_errors"])
@@ -69,6 +71,23 @@ def _print_codec(console: Console, found: Mapping[str, Any]) -> None:
         f"rejected leaves: {rejected} (since {codec['since']})"
     )
     console.print(f"time checking leaves {seconds['verify']:.3f} s, tokenizing results {seconds['tokenize']:.3f} s")
+
+
+def _print_tools(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Which tools send leaves, and which do not yet; those with most texts."""
+    if not rows:
+        return
+    busiest = sorted(rows, key=lambda row: -sum(row["blocks"].values()))[:TOOLS_SHOWN]
+    more = f", and {len(rows) - len(busiest)} rows more with --json" if len(rows) > len(busiest) else ""
+    table = Table("server", "tool", "map", "leaf", "shim", "skipped", "rejected", "tokens", "ms")
+    table.title = f"texts of results, by tool and map{more}"
+    for row in busiest:
+        counts = [row["blocks"].get(outcome, 0) for outcome in ("leaf", "shim", "skipped")]
+        counts += [sum(row["rejected"].values()), sum(row["tokens"].values())]
+        spent = f"{1000 * sum(row['seconds'].values()):.1f}"
+        short = row["map_id"].removeprefix("sha256:")[:8]
+        table.add_row(escape(row["server"]), escape(row["tool"]), escape(short), *(f"{n:,}" for n in counts), spent)
+    console.print(table)
 
 
 def _print_saved(console: Console, saved: Mapping[str, int]) -> None:

@@ -20,6 +20,7 @@ from anyio import move_on_after, to_thread
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.codec.arguments import decode_arguments
+from leafgate.codec.read_leaf import strip_everywhere
 from leafgate.firewall.cleaner import Cleaner
 from leafgate.firewall.fit import total
 from leafgate.firewall.screen import DEFAULT_BUDGET
@@ -466,7 +467,7 @@ class GatewayRuntime:
         return self._observed
 
     def _clean_json(self, value: Any) -> Any:
-        return self._parts.clean.json(value).value
+        return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition: nobody judges them
 
     async def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
         """A raw result that is no tool's, clean."""

@@ -54,11 +54,11 @@ def reckoning_of(counts: Counts, since: str) -> LeafReckoning:
 
 
 def _flat(row: Row, counts: LeafCounts) -> Iterator[tuple[tuple[str, ...], float]]:
-    for kind, counter in (("blocks", counts.blocks), ("tokens", counts.tokens), ("rejected", counts.reasons)):
+    for of, counter in (("blocks", counts.blocks), ("tokens", counts.tokens), ("rejected", counts.reasons)):
         for what, times in counter.items():
-            yield (kind, *row, what), times
-    yield ("seconds", *row, "verify"), counts.verify_seconds
-    yield ("seconds", *row, "tokenize"), counts.tokenize_seconds
+            yield (of, *row, what), times
+    for kind, seconds in counts.seconds().items():
+        yield ("seconds", *row, kind), seconds
 
 
 def _count(counts: LeafCounts, kind: str, what: str, times: float) -> None:

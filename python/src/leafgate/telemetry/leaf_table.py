@@ -51,8 +51,12 @@ class LeafCounts:
             "blocks": dict(self.blocks),
             "tokens": dict(self.tokens),
             "rejected": dict(self.reasons),
-            "seconds": {"verify": round(self.verify_seconds, 6), "tokenize": round(self.tokenize_seconds, 6)},
+            "seconds": {kind: round(seconds, 6) for kind, seconds in self.seconds().items()},
         }
+
+    def seconds(self) -> dict[str, float]:
+        """What they cost, by the kind of work."""
+        return {"verify": self.verify_seconds, "tokenize": self.tokenize_seconds}
 
 
 class Row(NamedTuple):

@@ -113,6 +113,9 @@ def _leaves(metrics: Metrics) -> Iterable[Metric]:
     yield _counter("leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.", names, blocks)
     yield _counter("leafgate_leaf_tokens", "Tokens of those blocks.", names, tokens)
     yield _counter("leafgate_leaf_rejected", "Leaves that were dropped.", [*names[:3], "reason"], rejected)
+    spent = [((*row, kind), seconds) for row, counts in rows for kind, seconds in counts.seconds().items() if seconds]
+    told = "CPU time spent checking leaves (verify) and tokenizing (tokenize) those blocks."
+    yield _counter("leafgate_leaf_seconds", told, [*names[:3], "kind"], spent)
 
 
 def _codec(metrics: Metrics) -> Iterable[Metric]:
@@ -121,7 +124,7 @@ def _codec(metrics: Metrics) -> Iterable[Metric]:
     spent = "Time spent checking leaves (verify), tokenizing results (tokenize) and own texts (own), and detokenizing."
     yield _counter("leafgate_codec_seconds", spent, ["kind"], seconds)
     yield _counter("leafgate_detokenize_calls", "Arguments that came as ids.", ["map"], calls)
-    yield _counter("leafgate_own_texts", "Texts of the gateway that were tokenized.", [], [([], metrics.own["texts"])])
+    yield _counter("leafgate_own_texts", "Texts without leaves that were tokenized.", [], [([], metrics.own["texts"])])
     yield _counter("leafgate_own_tokens", "Tokens of those texts.", [], [([], metrics.own["tokens"])])
 
 
