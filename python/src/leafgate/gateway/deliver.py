@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from operator import countOf
 from sys import maxsize
 from time import thread_time
 from typing import Any, Final, TypeVar
@@ -47,8 +48,6 @@ THREAD_FROM: Final = 8_192
 # A result may have ten thousand blocks: others get their turn while so many of them are reported.
 REPORTS_AT_ONCE: Final = 200
 SUMMARY_CHARS: Final = 500
-
-_NUMBERS: Final = frozenset((int, float))
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
@@ -278,10 +277,14 @@ def rough_size(*values: Any, most: int = THREAD_FROM) -> int:
             size += _most_bytes(value)
         elif isinstance(value, dict | Mapping):
             size += 16 + len(value)
-            waiting += value.values()
+            for inside in value.values():  # texts at once: most are decided by them
+                if isinstance(inside, str):
+                    size += _most_bytes(inside)
+                else:
+                    waiting.append(inside)
         elif isinstance(value, list):
             size += 16 + len(value)
-            if size < most and not _NUMBERS.issuperset(map(type, value)):  # ids are many, and hold nothing
+            if size < most and countOf(map(type, value), int) < len(value):  # ids are many, and hold nothing
                 waiting += value
     return size
 
