@@ -59,7 +59,7 @@ def test_long_results_go_through_the_firewall(tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, events)))
     told = json.loads(run("build", str(file), "--budget", "4000", "--json").stdout)
     taken = {item["id"]: item for item in told["items"] if item["taken"]}
-    assert set(taken) == {"u", "c", "r", "alone", "alone:call"}
+    assert set(taken) == {"u", "c", "r", "alone"}
     assert [artifact.get("label") for artifact in told["artifacts"]] == ["log", None]
     assert taken["r"]["tokens"] < 1000
 
