@@ -39,6 +39,12 @@ def test_a_prompt_and_what_was_left_out(count: Callable[[str], int]) -> None:
     assert run(*args).stdout == done.stdout
 
 
+def test_the_last_turn_is_the_question_unless_another_is_given() -> None:
+    asked = json.loads(run("build", str(EXAMPLE), "--json").stdout)["query"]
+    assert asked == "What is the invoice status now?"
+    assert json.loads(run("build", str(EXAMPLE), "--query", "x", "--json").stdout)["query"] == "x"
+
+
 def test_json_has_everything(qwen: Encoder) -> None:
     told = json.loads(run("build", str(EXAMPLE), "--query", "reminders", "--map", "qwen2", "--json").stdout)
     assert told["ids"] == qwen.encode(told["prompt"])

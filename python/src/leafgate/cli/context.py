@@ -62,11 +62,16 @@ def build(
     skip_bad_lines: bool,
     as_json: bool,
 ) -> None:
-    """Print the prompt for what comes next; what was left out is told on standard error."""
+    """Print the prompt for what comes next; what was left out is told on standard error.
+
+    The query is the last user turn unless --query gives one.
+    """
     items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
     manager = ContextManager(map=map_name)
-    manager.ingest_session(items)
-    pack = manager.build_sync(Phase(phase), query, budget)
+    asked = ""
+    for item in manager.ingesting(items):
+        asked = item.text if item.kind is ItemKind.user_turn else asked
+    pack = manager.build_sync(Phase(phase), query or asked, budget)
     _tell_bad_lines(items)
     if as_json:
         click.echo(json.dumps(pack.as_json(), ensure_ascii=False))
