@@ -52,7 +52,12 @@ def run_program(*words: str, folder: Path, env: dict[str, str], typed: str = "")
         given.write(typed.encode())
         given.seek(0)
         socket.send_fds(warm, [json.dumps(command).encode()], [given.fileno(), out.fileno(), err.fileno()])
-        code = int(warm.recv(16))
+        try:
+            code = int(warm.recv(16))
+        except TimeoutError:  # its late answer must not be taken for the next one's
+            _warm.cache_clear()
+            warm.close()
+            raise
         out.seek(0)
         err.seek(0)
         return Ran(code, out.read().decode(), err.read().decode())
