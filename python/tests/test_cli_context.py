@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Ran, run_program
 from context_sessions import prose
 
 import leafgate
@@ -19,28 +19,32 @@ from leafgate.tokens.encoder import Encoder
 EXAMPLE = Path(leafgate.__file__).parent / "demo" / "mcp_session.jsonl"
 
 
-def run(*args: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "leafgate.cli", "context", *args], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode == 2) == fails, done.stderr
+def run(*args: str, fails: bool = False) -> Ran:
+    done = run_program("context", *args, folder=Path.cwd(), env=dict(os.environ))
+    assert (done.code == 2) == fails, done.err
     return done
 
 
 def test_a_prompt_and_what_was_left_out(count: Callable[[str], int]) -> None:
     args = ("build", str(EXAMPLE), "--phase", "answer", "--query", "invoice status", "--budget", "150")
     done = run(*args)
-    prompt = done.stdout.removesuffix("\n")
+    prompt = done.out.removesuffix("\n")
     assert prompt.startswith("[policy]\nAmounts are in euros.")
     assert "What is the invoice status now?" in prompt
     assert count(prompt) <= 150
-    assert f"{count(prompt)} of 150 tokens" in done.stderr
-    assert "left out: " in done.stderr
-    assert run(*args).stdout == done.stdout
+    assert f"{count(prompt)} of 150 tokens" in done.err
+    assert "left out: " in done.err
+    assert run(*args).out == done.out
+
+
+def test_the_last_turn_is_the_question_unless_another_is_given() -> None:
+    asked = json.loads(run("build", str(EXAMPLE), "--json").out)["query"]
+    assert asked == "What is the invoice status now?"
+    assert json.loads(run("build", str(EXAMPLE), "--query", "x", "--json").out)["query"] == "x"
 
 
 def test_json_has_everything(qwen: Encoder) -> None:
-    told = json.loads(run("build", str(EXAMPLE), "--query", "reminders", "--map", "qwen2", "--json").stdout)
+    told = json.loads(run("build", str(EXAMPLE), "--query", "reminders", "--map", "qwen2", "--json").out)
     assert told["ids"] == qwen.encode(told["prompt"])
     assert told["tokens"] == len(told["ids"]) <= told["budget"] == 6000
     assert {item["id"] for item in told["items"] if item["taken"]} == {item["id"] for item in told["items"]}
@@ -57,21 +61,21 @@ def test_long_results_go_through_the_firewall(tmp_path: Path) -> None:
     ]
     file = tmp_path / "session.jsonl"
     file.write_text("\n".join(map(json.dumps, events)))
-    told = json.loads(run("build", str(file), "--budget", "4000", "--json").stdout)
+    told = json.loads(run("build", str(file), "--budget", "4000", "--json").out)
     taken = {item["id"]: item for item in told["items"] if item["taken"]}
-    assert set(taken) == {"u", "c", "r", "alone", "alone:call"}
+    assert set(taken) == {"u", "c", "r", "alone"}
     assert [artifact.get("label") for artifact in told["artifacts"]] == ["log", None]
     assert taken["r"]["tokens"] < 1000
 
 
 def test_a_replay_has_a_line_for_each_question() -> None:
-    lines = run("replay", str(EXAMPLE), "--budget", "120").stdout.splitlines()
+    lines = run("replay", str(EXAMPLE), "--budget", "120").out.splitlines()
     assert lines[0].split()[:3] == ["events", "raw", "pack"]
     assert [line.split()[-1] for line in lines[1:]] == ["u1", "tr1", "u2", "tr2", "u3"]
-    steps = [json.loads(line) for line in run("replay", str(EXAMPLE), "--budget", "120", "--json").stdout.splitlines()]
+    steps = [json.loads(line) for line in run("replay", str(EXAMPLE), "--budget", "120", "--json").out.splitlines()]
     assert [step["after"] for step in steps] == ["u1", "tr1", "u2", "tr2", "u3"]
     assert all(step["pack_tokens"] <= 120 for step in steps)
-    assert len(run("replay", str(EXAMPLE), "--every", "2", "--json").stdout.splitlines()) == 2
+    assert len(run("replay", str(EXAMPLE), "--every", "2", "--json").out.splitlines()) == 2
     raw = [step["raw_tokens"] for step in steps]
     assert raw == sorted(raw)
     assert steps[-1]["pack_tokens"] < steps[-1]["raw_tokens"]
@@ -82,10 +86,10 @@ def test_bad_lines_end_it_or_are_told(tmp_path: Path, command: str) -> None:
     file = tmp_path / "session.jsonl"
     file.write_text('{"id": "u", "type": "user_turn", "text": "hello"}\n{"id": "x"}\n')
     refused = run(command, str(file), fails=True)
-    assert f"{file}, line 2: `type` is missing" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert f"{file}, line 2: `type` is missing" in refused.err
+    assert "Traceback" not in refused.err
     skipped = run(command, str(file), "--skip-bad-lines")
-    assert "line 2: `type` is missing" in skipped.stderr
+    assert "line 2: `type` is missing" in skipped.err
 
 
 @pytest.mark.parametrize(
@@ -100,8 +104,8 @@ def test_bad_lines_end_it_or_are_told(tmp_path: Path, command: str) -> None:
 )
 def test_mistakes_are_told(args: tuple[str, ...], said: str) -> None:
     refused = run("build", *args, fails=True)
-    assert said in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert said in refused.err
+    assert "Traceback" not in refused.err
 
 
 @pytest.mark.parametrize("command", ["build", "replay"])
@@ -110,7 +114,7 @@ def test_an_id_that_is_used_twice_is_told_with_its_line(tmp_path: Path, command:
     event = '{"id": "u", "type": "user_turn", "text": "hello"}\n'
     file.write_text(f"{event}\n{event}")
     said = f"leafgate: {file}, line 3: there is already an item with the id 'u'"
-    assert run(command, str(file), fails=True).stderr == f"{said}\n"
+    assert run(command, str(file), fails=True).err == f"{said}\n"
     skipped = run(command, str(file), "--skip-bad-lines")
-    assert said in skipped.stderr
-    assert "hello" in skipped.stdout or "u" in skipped.stdout.split()
+    assert said in skipped.err
+    assert "hello" in skipped.out or "u" in skipped.out.split()

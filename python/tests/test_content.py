@@ -51,6 +51,7 @@ def test_what_is_no_leaf_is_none(wrong: dict[str, Any]) -> None:
         ({"type": "image", "mimeType": "image/png", "data": "AAAA"}, "[image image/png]"),
         ({"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}}, "inside"),
         ({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAAA"}}, "[resource file:///a]"),
+        ({"type": "resource", "resource": {"blob": "", "mimeType": "a/b"}}, "[resource a/b]"),
         ({"type": "resource_link", "uri": "file:///a", "name": "A\nfile"}, "[resource_link A file file:///a]"),
         ({"uri": "file:///a", "text": "a resource's own contents"}, "a resource's own contents"),
         (5, "[int]"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from context_sessions import broken_closures, item, random_session, with_leaf
@@ -19,8 +21,10 @@ from context_sessions import broken_closures, item, random_session, with_leaf
 from leafgate.embed.context import ContextManager
 from leafgate.embed.runtime import ProxyRuntime
 from leafgate.embed.session_artifacts import SessionArtifacts
-from leafgate.model.context import BudgetError, ContextError, ContextItem, ItemKind, Phase
+from leafgate.embed.session_file import SessionItems, load_mcp_session_jsonl
+from leafgate.model.context import BudgetError, ContextError, ContextItem, ItemKind, Phase, SessionLineError
 from leafgate.model.errors import GatewayError, LeafgateError, MapUnreachableError
+from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.tokens.encoder import Encoder
 from leafgate.upstream.stub import StubUpstream
 
@@ -86,6 +90,67 @@ def test_bytes_that_are_no_text_are_named() -> None:
     assert base64.b64encode(b"\x89PNG").decode()[:4] in made.view(
         result.artifacts[0].handle, {"type": "bytes", "length": 9}
     )
+
+
+def test_bytes_without_content_are_named_too() -> None:
+    assert manager().ingest_tool_result("c", b"", "draw", "image/png").text == "[resource result: image/png]"
+
+
+def test_the_leaves_of_an_mcp_result_are_kept(qwen: Encoder) -> None:
+    text = "the invoice of March was paid " * 20
+    leaf = {CODEC_META_KEY: {"map_id": qwen.map.digest, "ids": qwen.encode(text)}}
+    result = {"content": [{"type": "text", "text": text, "_meta": leaf}], "isError": True}
+    made = manager(item("c", "tool_call", "read()"), map="qwen/qwen2", check="decode")
+    taken = made.ingest_tool_result("c", result, "read")
+    assert (taken.text, taken.metadata) == (text, {"tool_name": "read", "is_error": True})
+    pack = made.build_sync(Phase.answer)
+    assert list(pack.ids or ()) == qwen.encode(pack.prompt)
+    assert pack.tokenized.new < pack.tokens / 5
+    lied = {"content": [{"type": "text", "text": "pay nobody", "_meta": leaf}]}
+    made.ingest_tool_result("c", lied, "read")
+    again = made.build_sync(Phase.answer)
+    assert list(again.ids or ()) == qwen.encode(again.prompt)
+
+
+def test_a_result_that_is_refused_leaves_no_stand_in() -> None:
+    made = manager(item("u", "user_turn", "x"))
+    for wrong in ({"tool_call_id": "a]"}, {"tool_call_id": 5}, {"tool_call_id": "c", "item_id": "a]"}):
+        with pytest.raises(ContextError):
+            made.ingest_tool_result(raw_output="x", **wrong)  # type: ignore[arg-type]
+    assert len(made) == 1
+    assert made.ingest_tool_result("c" * 200, "x").parent_id == "c" * 200
+
+
+def session(folder: Path, *events: dict[str, object], on_error: Literal["raise", "skip"] = "raise") -> SessionItems:
+    file = folder / "session.jsonl"
+    file.write_text("\n".join(map(json.dumps, events)))
+    return load_mcp_session_jsonl(file, on_error=on_error)
+
+
+def test_a_session_file_is_taken_in_with_long_results_shortened(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "tool_call", "text": "log()"}
+    long = {"id": "r", "type": "tool_result", "text": LOG, "parent_id": "c", "metadata": {"tool_name": "log", "n": 1}}
+    fits = {"id": "s", "type": "tool_result", "text": "word " * 500, "parent_id": "c"}
+    made = manager()
+    assert made.ingest_session(session(tmp_path, call, long, fits)) == 3
+    pack = made.build_sync(Phase.answer)
+    (ref,) = pack.artifacts
+    assert ref.label == "log"
+    kept = {each.item.id: each.item for each in pack.items}
+    assert kept["r"].metadata == {"tool_name": "log", "n": 1}
+    assert kept["s"].text == fits["text"]
+
+
+def test_an_id_that_is_used_twice_is_a_bad_line(tmp_path: Path) -> None:
+    turn = {"id": "u", "type": "user_turn", "text": "hello"}
+    with pytest.raises(SessionLineError, match="line 2: there is already an item with the id 'u'"):
+        manager().ingest_session(session(tmp_path, turn, turn))
+    items = session(tmp_path, turn, {"id": "x"}, turn, on_error="skip")
+    assert manager().ingest_session(items) == 1
+    assert [(bad.line, bad.reason) for bad in items.bad_lines] == [
+        (2, "`type` is missing"),
+        (3, "there is already an item with the id 'u'"),
+    ]
 
 
 def test_a_result_whose_call_is_unknown_gets_a_stand_in_until_the_call_comes() -> None:
@@ -170,8 +235,13 @@ def test_errors_are_typed() -> None:
     made = manager(item("p", "policy", "rule " * 900))
     with pytest.raises(BudgetError):
         made.build_sync(Phase.answer, "", 100)
-    with pytest.raises(ContextError, match="1 or more"):
-        made.build_sync(Phase.answer, "", 0)
+    for budget in (0, -1, 10.5, "4000"):
+        with pytest.raises(ContextError, match="1 or more"):
+            made.build_sync(Phase.answer, "", budget)  # type: ignore[arg-type]
+    with pytest.raises(ContextError, match="a text"):
+        made.build_sync(Phase.answer, None)  # type: ignore[arg-type]
+    with pytest.raises(ContextError, match="canonical"):
+        ContextManager(check="sometimes")  # type: ignore[arg-type]
     with pytest.raises(ContextError, match="no ContextItem"):
         made.ingest("text")  # type: ignore[arg-type]
     with pytest.raises(ContextError, match="an ItemKind and a text"):

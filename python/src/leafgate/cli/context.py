@@ -12,10 +12,9 @@ import click
 
 from leafgate.embed.context import ContextManager
 from leafgate.embed.session_file import SessionItems, load_mcp_session_jsonl
-from leafgate.model.context import ContextError, ContextItem, ContextPack, ItemKind, Phase, SessionLineError
+from leafgate.model.context import ContextItem, ContextPack, ItemKind, Phase
 
 MOST_NAMED: Final = 20
-LONG_RESULT: Final = 2_000  # characters from which on a result goes through the firewall
 
 COLUMNS: Final = " events      raw   pack  saved  items stable    new  asked after"
 
@@ -63,12 +62,16 @@ def build(
     skip_bad_lines: bool,
     as_json: bool,
 ) -> None:
-    """Print the prompt for what comes next; what was left out is told on standard error."""
+    """Print the prompt for what comes next; what was left out is told on standard error.
+
+    The query is the last user turn unless --query gives one.
+    """
     items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
     manager = ContextManager(map=map_name)
-    for _ in _taken_in(manager, items, skip_bad_lines):
-        pass
-    pack = manager.build_sync(Phase(phase), query, budget)
+    asked = ""
+    for item in manager.ingesting(items):
+        asked = item.text if item.kind is ItemKind.user_turn else asked
+    pack = manager.build_sync(Phase(phase), query or asked, budget)
     _tell_bad_lines(items)
     if as_json:
         click.echo(json.dumps(pack.as_json(), ensure_ascii=False))
@@ -105,7 +108,7 @@ def replay(
         click.echo(COLUMNS)
     manager = ContextManager(map=map_name)
     ask = partial(manager.build_sync, Phase(phase), budget=budget)
-    for step in _steps(manager, _taken_in(manager, items, skip_bad_lines), ask, query, every):
+    for step in _steps(manager, manager.ingesting(items), ask, query, every):
         click.echo(json.dumps(step) if as_json else _step_line(step))
     _tell_bad_lines(items)
 
@@ -134,31 +137,6 @@ def _steps(
             "new_tokens": pack.tokenized.new,
             "after": item.id,
         }
-
-
-def _taken_in(manager: ContextManager, items: SessionItems, skip: bool) -> Iterator[ContextItem]:
-    """The events that the manager has taken in, each as soon as it has: it refuses an id that another event has."""
-    for item in items:
-        try:
-            ingest(manager, item)
-        except ContextError as error:
-            refused = SessionLineError(str(items.path), items.line, str(error))
-            if not skip:
-                raise refused from None
-            click.echo(f"leafgate: {refused}", err=True)
-        else:
-            yield item
-
-
-def ingest(manager: ContextManager, item: ContextItem) -> None:
-    """Takes an event in; a long result goes through the firewall."""
-    if item.kind is ItemKind.tool_result and len(item.text) > LONG_RESULT:
-        name = item.metadata.get("tool_name")
-        manager.ingest_tool_result(
-            item.parent_id or f"{item.id}:call", item.text, name if isinstance(name, str) else "", item_id=item.id
-        )
-    else:
-        manager.ingest(item)
 
 
 def _tell_bad_lines(items: SessionItems) -> None:

@@ -6,7 +6,8 @@ room's making are found here by the model's own key; they are judged when they a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from leafgate.model.context import LeafSpan
 from leafgate.model.leaf import CODEC_META_KEY, Payload, is_digest, parse_digest
 
 BETWEEN_BLOCKS: Final = "\n"
+BLOCK_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,19 @@ def read_content(blocks: Sequence[Any]) -> ReadText:
     return ReadText(BETWEEN_BLOCKS.join(texts), tuple(leaves))
 
 
+def read_result(result: Mapping[str, Any]) -> ReadText:
+    """The text of an MCP result; of its structured content, where there is no other."""
+    content = result.get("content")
+    if not content and result.get("structuredContent") is not None:
+        return ReadText(json.dumps(result["structuredContent"], ensure_ascii=False, separators=(",", ":")))
+    return read_content(content if isinstance(content, list) else [])
+
+
+def is_blocks(values: Sequence[Any]) -> bool:
+    """Whether these are MCP content blocks, rather than other JSON."""
+    return all(isinstance(each, dict) and each.get("type") in BLOCK_TYPES for each in values)
+
+
 def _text_of(block: Any) -> str:
     if isinstance(block, str):
         return block
@@ -50,9 +65,12 @@ def _text_of(block: Any) -> str:
     if isinstance(inner, dict):
         if isinstance(inner.get("text"), str):
             return str(inner["text"])
-        return f"[resource {_short(inner.get('uri'))}]"
-    about = " ".join(_short(block[name]) for name in ("name", "uri", "mimeType") if block.get(name))
-    return f"[{_short(block.get('type'))}{' ' if about else ''}{about}]"
+        return _named("resource", inner)
+    return _named(_short(block.get("type")), block)
+
+
+def _named(kind: str, about: Mapping[str, Any]) -> str:
+    return f"[{' '.join((kind, *(_short(about[name]) for name in ('name', 'uri', 'mimeType') if about.get(name))))}]"
 
 
 def _short(value: Any) -> str:

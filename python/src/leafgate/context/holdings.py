@@ -65,7 +65,7 @@ class Holdings:
 
     def add(self, item: ContextItem, *, stand_in: bool = False) -> int:
         """Takes an item in, and gives its place. An item takes the place of its stand-in."""
-        self._check(item)
+        self.check(item)
         place = self._places.setdefault(item.id, len(self._items))
         if place == len(self._items):
             self._items.append(item)
@@ -79,7 +79,8 @@ class Holdings:
         self._notice(place, item)
         return place
 
-    def _check(self, item: ContextItem) -> None:
+    def check(self, item: ContextItem) -> None:
+        """ContextError where the item cannot be held."""
         problem = id_problem(item.id)
         if problem:
             raise ContextError(f"the id of an item {problem}")

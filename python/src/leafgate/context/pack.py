@@ -58,8 +58,8 @@ def build_pack(
     """The pack for a query. BudgetError where the policies alone are larger than the budget."""
     recipe = RECIPES[phase]
     limit = recipe.budget if budget is None else budget
-    if limit < 1:
-        raise ContextError(f"the budget is {limit} tokens; it must be 1 or more")
+    if not isinstance(limit, int) or limit < 1:
+        raise ContextError(f"the budget is {limit!r} tokens; it must be a whole number, 1 or more")
     tokens = holdings.tokens
     before = tokens.work
     scores = score_items(holdings, relevance, recipe)

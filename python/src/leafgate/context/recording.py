@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leafgate.context.content import ReadText, read_content
+from leafgate.context.content import ReadText, read_content, read_result
 from leafgate.model.context import ContextItem, ItemKind
 
 MOST_OPEN: Final = 10_000  # requests without an answer; beyond, the oldest is forgotten
@@ -105,10 +105,7 @@ def _result_text(message: Mapping[str, Any]) -> ReadText:
     if not isinstance(result, Mapping):
         error = message.get("error")
         return ReadText(_sound(f"error: {_written(error)}"))
-    content = _list(result.get("content"))
-    if not content and result.get("structuredContent") is not None:
-        return ReadText(_sound(_written(result["structuredContent"])))
-    read = read_content(content)
+    read = read_result(result)
     return ReadText(_sound(read.text), read.leaves)
 
 

@@ -149,13 +149,12 @@ class _Choosing:
 
     def without_answered_calls(self, order: Sequence[int]) -> list[int]:
         """Candidates that tell something alone: a call that was answered comes with its result or not at all."""
-        left: list[int] = []
-        for place in order:
-            if not self._is_answered_call(place):
-                left.append(place)
-            elif place not in self._taken and self._holdings.duplicate_of(place) is None:
+        calls = self._holdings.of_kind(ItemKind.tool_call)
+        answered = {place for place in calls if self._holdings.is_answered(self._holdings[place])}
+        for place in answered - self._taken:
+            if self._holdings.duplicate_of(place) is None:
                 self._reasons[place] = "its result was not taken"
-        return left
+        return [place for place in order if place not in answered]
 
     def by_score(self, order: Sequence[int], shares: Mapping[ItemKind, float]) -> list[int]:
         """Takes candidates while they fit; gives back those that only their kind's share may have kept out."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pydantic_core
 
-from leafgate.context.content import ReadText, read_content
+from leafgate.context.content import ReadText, is_blocks, read_content, read_result
 from leafgate.context.holdings import id_problem
 from leafgate.context.recording import Recording, is_recorded
 from leafgate.model.context import ContextItem, ItemKind
@@ -111,8 +111,12 @@ def _text(event: Mapping[str, Any]) -> ReadText:
     if isinstance(given, str):
         leaf = event.get("_meta")
         read = ReadText(given) if leaf is None else read_content([{"type": "text", "text": given, "_meta": leaf}])
-    elif isinstance(given, list):
+    elif isinstance(given, list) and (not given or any(isinstance(each, str) or is_blocks((each,)) for each in given)):
         read = read_content(given)
+    elif isinstance(given, dict) and isinstance(given.get("content"), list) and is_blocks(given["content"]):
+        read = read_result(given)
+    elif isinstance(given, dict) and is_blocks((given,)):
+        read = read_content((given,))
     else:
         read = read_content([{"type": "text", "text": json.dumps(given, ensure_ascii=False)}])
     try:

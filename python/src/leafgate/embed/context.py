@@ -6,31 +6,33 @@ maps and the bundled model on disk, once.
 
 from __future__ import annotations
 
-import base64
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from anyio import to_thread
 
-from leafgate.context.holdings import Holdings
+from leafgate.context.content import read_content
+from leafgate.context.holdings import MOST_ID_CHARS, Holdings, id_problem
 from leafgate.context.pack import build_pack
 from leafgate.embed.cards import shared_maps
 from leafgate.embed.session_artifacts import SessionArtifacts
+from leafgate.embed.session_file import SessionItems
 from leafgate.embed.session_rank import SessionRanker
-from leafgate.firewall.blocks import is_text_type
+from leafgate.embed.tool_output import Output, ToolOutput, read_output
 from leafgate.firewall.cleaner import Cleaner, make_cleaner
-from leafgate.firewall.screen import DEFAULT_BUDGET, Screened, Withheld, screen
+from leafgate.firewall.screen import DEFAULT_BUDGET, Withheld, screen
 from leafgate.firewall.views import show
 from leafgate.model.context import ContextError, ContextItem, ContextPack, ItemKind, Phase
 from leafgate.model.envelope import Artifact, ArtifactRef
-from leafgate.model.leaf import Level
+from leafgate.model.leaf import LEVELS, Level
 from leafgate.storage.map_files import CARD_MAP
 
 OWNER: Final = "session"
 WHOLE: Final[Mapping[str, Any]] = {"type": "head"}
-RESULT_URI: Final = "result:"
+LONG_RESULT: Final = 2_000  # characters from which on a result of a session file goes through the firewall
 UNRECORDED: Final = "(its arguments were not recorded)"
 
 
@@ -49,6 +51,8 @@ class ContextManager:
     ) -> None:
         """`map` is the tokenizer map that packs are counted in and have ids of; without one, they are counted in
         cl100k_base and have none. `check` says how leaves are judged: "decode" is for ids of one's own making."""
+        if check not in LEVELS:
+            raise ContextError(f"check is {check!r}; there are {', '.join(LEVELS)}")
         self.artifacts = SessionArtifacts() if artifacts is None else artifacts
         self._with_ids = map is not None
         self._encoder = shared_maps().load(CARD_MAP if map is None else map)
@@ -73,7 +77,7 @@ class ContextManager:
     def ingest_tool_result(
         self,
         tool_call_id: str,
-        raw_output: str | bytes,
+        raw_output: ToolOutput,
         tool_name: str = "",
         media_type: str | None = None,
         *,
@@ -81,26 +85,40 @@ class ContextManager:
     ) -> ContextItem:
         """Takes a result in through the firewall: cleaned, and a digest of it where it is long. The whole text is
         behind the handles of the item's `artifacts`. If its call is not known by then, a stand-in is put in its place.
+
+        The output is a text, bytes, any JSON, or an MCP result, whose leaves are kept where its text is.
         """
-        screened = self._screened(raw_output, media_type)
+        output = read_output(raw_output, media_type)
+        metadata = ({"tool_name": tool_name} if tool_name else {}) | ({"is_error": True} if output.failed else {})
         with self._busy:
-            id = item_id or self._free_id(f"{tool_call_id}:result")
-            if self._holdings.place_of(id) is not None:
-                raise ContextError(f"there is already an item with the id {id!r}")
-            text, refs = self._told(screened, tool_name)
+            problem = id_problem(tool_call_id)
+            if problem:
+                raise ContextError(f"tool_call_id {problem}")
+            id = item_id or self._free_id(f"{tool_call_id[: MOST_ID_CHARS - 20]}:result")
+            item = self._screened(ContextItem(id, ItemKind.tool_result, "", tool_call_id, metadata), output)
+            self._holdings.check(item)
             if self._holdings.place_of(tool_call_id) is None:
                 call = f"{tool_name or 'a tool'} {UNRECORDED}"
                 self._add(ContextItem(tool_call_id, ItemKind.tool_call, call), stand_in=True)
-            item = ContextItem(
-                id,
-                ItemKind.tool_result,
-                text,
-                tool_call_id,
-                {"tool_name": tool_name} if tool_name else {},
-                artifacts=refs,
-            )
             self._add(item)
         return item
+
+    def ingest_session(self, items: SessionItems) -> int:
+        """Takes a session file in, long results through the firewall. Out: the number of items.
+
+        An event that cannot be held, because its id is taken, is a bad line of the file like any other.
+        """
+        return sum(1 for _ in self.ingesting(items))
+
+    def ingesting(self, items: SessionItems) -> Iterator[ContextItem]:
+        """The same, one event at a time, each given once it is in."""
+        for item in items:
+            try:
+                taken = self.ingest(self._shortened(item))
+            except ContextError as error:
+                items.refuse(str(error))
+            else:
+                yield taken
 
     def view(self, handle: str, selector: Mapping[str, Any] = WHOLE) -> str:
         """A part of a result that was withheld (spec 4.5). GatewayError VIEW_FAILED where the selector is wrong."""
@@ -111,6 +129,8 @@ class ContextManager:
 
     def build_sync(self, phase: Phase, query: str = "", budget: int | None = None) -> ContextPack:
         """A pack for what comes next. BudgetError where the policies alone exceed the budget, in tokens of the map."""
+        if not isinstance(query, str):
+            raise ContextError(f"the query is a {type(query).__name__}, and must be a text")
         with self._busy:
             return build_pack(
                 self._holdings,
@@ -129,13 +149,18 @@ class ContextManager:
         """The tokens of a text under the map of this session."""
         return len(self._encoder.encode(text))
 
-    def _screened(self, raw_output: str | bytes, media_type: str | None) -> Screened:
-        block = _block(raw_output, media_type)
-        return screen([block], None, self._clean, count=self.count, budget=self._result_budget, inline=0)
+    def _shortened(self, item: ContextItem) -> ContextItem:
+        if item.kind is not ItemKind.tool_result or len(item.text) <= LONG_RESULT:
+            return item
+        screened = self._screened(item, read_output(item.text, None))
+        return item if screened.text == item.text else screened
 
-    def _told(self, screened: Screened, tool_name: str) -> tuple[str, tuple[ArtifactRef, ...]]:
-        """What a model reads of a result; what it does not is kept."""
-        texts: list[str] = []
+    def _screened(self, item: ContextItem, output: Output) -> ContextItem:
+        """The item with what a model reads of an output; what it does not is kept."""
+        named = item.metadata.get("tool_name")
+        tool_name = named if isinstance(named, str) else ""
+        screened = screen(output.blocks, None, self._clean, count=self.count, budget=self._result_budget, inline=0)
+        shown: list[Mapping[str, Any]] = []
         refs: list[ArtifactRef] = []
         for slot in screened.slots:
             block: Mapping[str, Any] | None
@@ -148,8 +173,9 @@ class ContextManager:
             else:
                 block = slot
             if block is not None:
-                texts.append(str(block.get("resource", block)["text"]))
-        return "\n".join(texts), tuple(refs)
+                shown.append(block)
+        read = read_content(shown)
+        return replace(item, text=read.text, leaves=read.leaves, artifacts=tuple(refs))
 
     def _add(self, item: ContextItem, *, stand_in: bool = False) -> None:
         self._ranker.put(self._holdings.add(item, stand_in=stand_in), item.text)
@@ -168,17 +194,6 @@ def _phase(given: object) -> Phase:
     except ValueError:
         known = ", ".join(phase.value for phase in Phase)
         raise ContextError(f"{given!r} is no phase; there are {known}") from None
-
-
-def _block(raw_output: str | bytes, media_type: str | None) -> dict[str, Any]:
-    """A result as the content block that an MCP server would send."""
-    if isinstance(raw_output, bytes) and media_type is not None and not is_text_type(media_type):
-        blob = base64.b64encode(raw_output).decode()
-        return {"type": "resource", "resource": {"uri": RESULT_URI, "mimeType": media_type, "blob": blob}}
-    text = raw_output.decode("utf-8", "replace") if isinstance(raw_output, bytes) else raw_output
-    if media_type is None:
-        return {"type": "text", "text": text}
-    return {"type": "resource", "resource": {"uri": RESULT_URI, "mimeType": media_type, "text": text}}
 
 
 def _ref(handle: str, slot: Withheld, tool_name: str) -> ArtifactRef:

@@ -23,25 +23,33 @@ class SessionItems(Sequence[ContextItem]):
     def __init__(self, path: Path, on_error: OnError) -> None:
         self.path = path
         self._on_error = on_error
-        self.bad_lines: tuple[BadLine, ...] = ()
+        self._bad: list[BadLine] = []
         self.line = 0  # of the item that was given last
 
+    @property
+    def bad_lines(self) -> tuple[BadLine, ...]:
+        """The lines that were skipped, as far as the file has been gone through."""
+        return tuple(self._bad)
+
     def __iter__(self) -> Iterator[ContextItem]:
-        """The items in order. `bad_lines` has those that were skipped, once the end is reached."""
-        bad: list[BadLine] = []
+        """The items in order."""
+        self._bad = []
         try:
             with self.path.open("rb") as file:
                 for number, found in read_session(_lines(file)):
+                    self.line = number
                     if isinstance(found, ContextItem):
-                        self.line = number
                         yield found
-                    elif self._on_error == "skip":
-                        bad.append(BadLine(str(self.path), number, str(found)))
                     else:
-                        raise SessionLineError(str(self.path), number, str(found))
+                        self.refuse(str(found))
         except OSError as error:
             raise ContextError(f"{self.path} cannot be read: {error.strerror}") from None
-        self.bad_lines = tuple(bad)
+
+    def refuse(self, reason: str) -> None:
+        """Calls the line at hand a bad one: SessionLineError, or one more of `bad_lines`."""
+        if self._on_error == "raise":
+            raise SessionLineError(str(self.path), self.line, reason) from None
+        self._bad.append(BadLine(str(self.path), self.line, reason))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
