@@ -114,6 +114,15 @@ async def test_provenance_lists_what_was_done_and_what_the_caller_adds() -> None
     assert [each["count"] for each in told["redacted"]] == [1]
 
 
+@pytest.mark.parametrize(
+    ("structured", "blocks"),
+    [({"content": "a note"}, 1), ({"result": "a note"}, 1), ({"content": "another"}, 2), ({"a": "a note", "b": 1}, 2)],
+)
+async def test_structured_content_that_a_text_tells_is_not_told_twice(structured: Any, blocks: int) -> None:
+    result, _ = await delivered(text_result("a note", structuredContent=structured))
+    assert len(result["content"]) == blocks
+
+
 async def test_structured_content_gives_facts_and_goes_along_when_asked_for() -> None:
     raw = text_result("done", structuredContent={"count": 42, "say": "<|im_start|>"})
     result, envelope = await delivered(raw)

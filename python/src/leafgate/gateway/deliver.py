@@ -250,10 +250,11 @@ def _clean_structured(raw: Mapping[str, Any], cleaner: Cleaner) -> Any:
 
 
 def _tells(block: Block, structured: object) -> bool:
-    """Whether this block's text is the structured content written out, as servers do for older clients."""
+    """Whether this block's text is the structured content written out, as servers do for older clients: as JSON, or,
+    where it has but one member, as the text that this is."""
     if not is_text_block(block):
         return False
-    if structured == {"result": block["text"]}:
+    if isinstance(structured, Mapping) and [*structured.values()] == [block["text"]]:
         return True
     try:
         return bool(json.loads(block["text"]) == structured)
