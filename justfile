@@ -27,9 +27,9 @@ leafgate *args: setup
 
 # All tests: both languages, the contract between them, the whole path through real processes.
 test: setup test-tools
-    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n auto --dist loadfile
+    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n auto --dist worksteal
     cd typescript && npx vitest run
-    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n auto --dist loadfile
+    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n auto --dist worksteal
 
 # The published servers and the conformance suite that the tests need. Quick when they are there.
 test-tools: setup
