@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 
 from leafgate.model.errors import ConfigError
 from leafgate.ports import Sessions
+from leafgate.server.bounded_h11 import BoundedH11
 from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules, is_loopback
 from leafgate.server.session_events import SessionManager
 from leafgate.server.shared_sessions import SharedSessionManager
@@ -133,7 +134,7 @@ async def serve_http(
 
 def _protocol() -> Any:
     if find_spec("httptools") is None:
-        return "h11"
+        return BoundedH11
     from leafgate.server.bounded_head import BoundedHead  # noqa: PLC0415  an extra
 
     return BoundedHead
