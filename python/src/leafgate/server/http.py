@@ -33,6 +33,8 @@ from leafgate.server.stop_signals import Stopping
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
 MAX_CONNECTIONS: Final = 4_096
+# Longer than clients and balancers keep a connection, which is a minute: else one is closed just as a request is sent.
+KEEP_ALIVE_SECONDS: Final = 75
 RETRY_MILLISECONDS: Final = 1_000
 
 
@@ -117,6 +119,7 @@ async def serve_http(
         lifespan="on",
         timeout_graceful_shutdown=ceil(web.drain_seconds),
         limit_concurrency=web.max_connections,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         http=_protocol(),
     )
     http = _WebServer(config)
