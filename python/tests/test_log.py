@@ -12,7 +12,17 @@ import pytest
 
 from leafgate.model.errors import ConfigError
 from leafgate.model.served import SERVING, Served
-from leafgate.telemetry.log import LONGEST, LONGEST_FOREIGN, keep_out, setup_logging, without_secrets
+from leafgate.telemetry.log import (
+    LONGEST,
+    LONGEST_FOREIGN,
+    MOST_REPEATS,
+    REPEATS_SECONDS,
+    Repeats,
+    keep_out,
+    said,
+    setup_logging,
+    without_secrets,
+)
 
 LIKE_A_KEY = "sk-proj-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
 KEY = "hX7-weak-0words9"  # no pattern of the firewall knows it: only its name gives it away
@@ -200,3 +210,18 @@ def test_a_secret_that_is_known_stands_in_no_line(monkeypatch: pytest.MonkeyPatc
         "INFO leafgate.upstream: [web] cannot log in with [redacted], nor [redacted]",
         "WARNING elsewhere: [redacted]: short",
     ]
+
+
+def test_lines_of_one_kind_are_bounded_where_a_library_repeats_itself() -> None:
+    now = 0.0
+    repeats = Repeats(lambda: now)
+
+    def shown(logger: str, number: int) -> list[str]:
+        records = [logging.LogRecord(logger, 30, "", 0, "refused %d", (n,), None) for n in range(number)]
+        return [said(record) for record in records if repeats.filter(record)]
+
+    assert shown("mcp.server", 500) == [f"refused {n}" for n in range(MOST_REPEATS)]
+    assert len(shown("uvicorn.error", 3)) == 3
+    assert len(shown("leafgate.gateway", 500)) == 500
+    now += REPEATS_SECONDS
+    assert shown("mcp.server", 2) == [f"refused 0 (and {500 - MOST_REPEATS} more)", "refused 1"]

@@ -70,6 +70,47 @@ def test_compose_mounts_what_is_there() -> None:
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
+def kubernetes(kind: str) -> Any:
+    (found,) = (each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()) if each["kind"] == kind)
+    return found
+
+
+def test_kubernetes_runs_a_gateway_that_its_probes_find(tmp_path: Path) -> None:
+    """The pod's words and file, with its state in memory; asked as the kubelet asks, under the pod's address."""
+    pod = kubernetes("Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    flag, mounted = container["args"]
+    assert (flag, mounted) == tuple(words_of("CMD"))
+    config = tmp_path / Path(mounted).name
+    config.write_text(kubernetes("ConfigMap")["data"][config.name])
+    password = container["env"][0]["name"]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    words = ("--host", "0.0.0.0", flag, str(config), "--state", "memory")
+    with gateway_on_http(*words, env={password: "x", "PATH": path}) as gateway:
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            asked = container[probe]["httpGet"]
+            headers = {each["name"]: each["value"] for each in asked["httpHeaders"]}
+            with urllib.request.urlopen(
+                urllib.request.Request(f"{gateway.url}{asked['path']}", headers=headers), timeout=30
+            ) as answer:
+                assert answer.status == 200
+    drained = yaml.safe_load(config.read_text())["drain_seconds"]
+    before = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] >= before + drained + 5
+
+
+def test_kubernetes_names_fit_each_other() -> None:
+    deployment = kubernetes("Deployment")["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    selectors = [deployment["selector"]["matchLabels"], kubernetes("Service")["spec"]["selector"]]
+    assert [*selectors, kubernetes("PodDisruptionBudget")["spec"]["selector"]["matchLabels"]] == [labels] * 3
+    volumes = {each["name"]: each for each in deployment["template"]["spec"]["volumes"]}
+    (container,) = deployment["template"]["spec"]["containers"]
+    assert {each["name"] for each in container["volumeMounts"]} == volumes.keys()
+    assert volumes["config"]["configMap"]["name"] == kubernetes("ConfigMap")["metadata"]["name"]
+    assert kubernetes("Service")["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "leafgate.service"

@@ -96,6 +96,34 @@ def test_a_call_that_takes_too_long_is_ended_and_so_are_the_servers(tmp_path: Pa
     assert not [child for child in children if is_there(child)]
 
 
+STUBBORN = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path("up").touch()
+sys.stdin.read()
+pathlib.Path("told").touch()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_impatience_leaves_no_server_behind(tmp_path: Path, transport: str) -> None:
+    """A server that does not want to end is ended all the same, whatever signals come meanwhile; also at the start."""
+    config = tmp_path / "leafgate.json"
+    stubborn = {"command": sys.executable, "args": ["-c", STUBBORN], "cwd": str(tmp_path)}
+    config.write_text(json.dumps({"mcpServers": {"stubborn": stubborn}}))
+    words = [str(LEAFGATE), "serve", "--transport", transport, "--port", "0", "--config", str(config)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        wait_until((tmp_path / "up").exists)
+        (child,) = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        wait_until((tmp_path / "told").exists)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(READY_SECONDS) == 0
+    assert not is_there(child)
+
+
 def started(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(LEAFGATE), "serve", "--transport", "http", *words],

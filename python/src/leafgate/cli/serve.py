@@ -28,7 +28,8 @@ from leafgate.server.host_guard import written
 from leafgate.server.http import MCP_PATH, bind, serve_http
 from leafgate.server.record import Recorder, recording
 from leafgate.server.sse import SSE_PATH
-from leafgate.server.stdio import ignore_signals, serve_stdio
+from leafgate.server.stdio import serve_stdio
+from leafgate.server.stop_signals import stop_signals
 from leafgate.telemetry.log import setup_logging, without_secrets
 from leafgate.version import __version__
 
@@ -131,10 +132,15 @@ async def _serve(config: Config, load: Callable[[], Config], recorder: Recorder 
     if recorder is not None:
         server.middleware.append(recorder)
     following = Reloader(config, load, gateway.prepare, gateway.adopt)
-    async with gateway.running(), gateway.announcing(server), gateway.insisting(), _in_background(following.run):
+    async with (
+        stop_signals() as stopping,
+        gateway.running(),
+        gateway.announcing(server),
+        gateway.insisting(),
+        _in_background(following.run),
+    ):
         if listener is None:
-            await serve_stdio(server)
-            ignore_signals()
+            await serve_stdio(server, stopping)
             return
         host, port = listener.getsockname()[:2]
         url = f"http://{written(_ANY.get(host, host))}:{port}"
@@ -144,7 +150,7 @@ async def _serve(config: Config, load: Callable[[], Config], recorder: Recorder 
             await gateway.refresher.caught_up()
             _announce(gateway, url)
 
-        await serve_http(server, listener, gateway.web(), ready)
+        await serve_http(server, listener, gateway.web(), ready, stopping)
     click.echo("leafgate: stopped")
 
 

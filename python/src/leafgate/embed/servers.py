@@ -15,6 +15,7 @@ from leafgate.server.http import Web, bind, serve_http
 from leafgate.server.mcp_server import GatewayServer, MapOffer, Surface
 from leafgate.server.operator_routes import operator_routes
 from leafgate.server.stdio import serve_stdio
+from leafgate.server.stop_signals import stop_signals
 
 
 class _EmbeddedServer(GatewayServer):
@@ -43,7 +44,8 @@ class _EmbeddedServer(GatewayServer):
 
     async def run_stdio(self) -> None:
         """Serves one client on standard input and output until it leaves, or a signal."""
-        await serve_stdio(self)
+        async with stop_signals() as stopping:
+            await serve_stdio(self, stopping)
 
     async def run_http(self, host: str = "127.0.0.1", port: int = 8808) -> None:
         """Serves clients over Streamable HTTP at /mcp, on a loopback address, until a signal."""
@@ -51,7 +53,9 @@ class _EmbeddedServer(GatewayServer):
         async def ready() -> None:
             return
 
-        await serve_http(self, bind(host, port), Web(operator_routes(self._program.status)), ready)
+        web = Web(operator_routes(self._program.status))
+        async with stop_signals() as stopping:
+            await serve_http(self, bind(host, port), web, ready, stopping)
 
 
 class McpGatewayServer(_EmbeddedServer):

@@ -1,39 +1,40 @@
 """HTTP connections that a client cannot hold, or fill, before its request is there. In: bytes. Out: uvicorn's requests.
 
 Touches the connection. The faster parser of the extra `fast` bounds neither the size of a request's head nor the time
-that a request takes to come; the other one, h11, bounds the size itself.
+that a request takes to come.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from leafgate.server.deadlines import BODY_SECONDS, HEAD_SECONDS, Deadlines
+
 MAX_HEAD_BYTES: Final = 65_536
-HEAD_SECONDS: Final = 20.0
-BODY_SECONDS: Final = 60.0
 
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class BoundedHead(HttpToolsProtocol):
+class BoundedHead(Deadlines, HttpToolsProtocol):
     """A connection whose requests have heads of a bounded size, and come within a bounded time."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._is_in_head = True
         self._head_bytes = 0
-        self._late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._close_after(HEAD_SECONDS)
+        self._answering: Any = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._close_after(None)
+        if self._answering is not None:  # uvicorn tells only the last of several requests that came at once
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -47,21 +48,13 @@ class BoundedHead(HttpToolsProtocol):
         super().on_message_begin()
         self._is_in_head = True
         self._head_bytes = 0
-        self._close_after(HEAD_SECONDS)
+        self.expect_within(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self._close_after(BODY_SECONDS)
+        self.expect_within(BODY_SECONDS)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._close_after(None)
+        self.expect_within(None)
         super().on_message_complete()
-
-    def _close_after(self, seconds: float | None) -> None:
-        """Sets the time by which the next part of a request is there; None while none is awaited."""
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-        if seconds is not None:
-            self._late = asyncio.get_running_loop().call_later(seconds, self.transport.close)

@@ -1,11 +1,10 @@
 """The HTTP side: the MCP endpoint and what stands round it, on one socket. In: a bound socket. Runs until stopped.
 
-Touches the network and the process's signals. A request goes through the layers in their order, then to its route.
+Touches the network. A request goes through the layers in their order, then to its route.
 """
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,16 +23,19 @@ from starlette.types import ASGIApp
 
 from leafgate.model.errors import ConfigError
 from leafgate.ports import Sessions
+from leafgate.server.bounded_h11 import BoundedH11
 from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules, is_loopback
 from leafgate.server.session_events import SessionManager
 from leafgate.server.shared_sessions import SharedSessionManager
 from leafgate.server.sse import sse_app
+from leafgate.server.stop_signals import Stopping
 
 MCP_PATH: Final = "/mcp"
 DRAIN_SECONDS: Final = 3
 MAX_CONNECTIONS: Final = 4_096
+# Longer than clients and balancers keep a connection, which is a minute: else one is closed just as a request is sent.
+KEEP_ALIVE_SECONDS: Final = 75
 RETRY_MILLISECONDS: Final = 1_000
-SAME_KEYPRESS_SECONDS: Final = 1
 
 
 def bind(host: str, port: int, *, open_to_others: bool = False) -> socket.socket:
@@ -106,9 +108,9 @@ def _session_manager(sessions: Sessions | None, **settings: Any) -> SessionManag
 
 
 async def serve_http(
-    server: Server[Any], listener: socket.socket, web: Web, ready: Callable[[], Awaitable[None]]
+    server: Server[Any], listener: socket.socket, web: Web, ready: Callable[[], Awaitable[None]], stopping: Stopping
 ) -> None:
-    """Serves until SIGINT or SIGTERM; `ready` runs once requests are being answered."""
+    """Serves until it is to stop; `ready` runs once requests are being answered."""
     app = web_app(server, web)
     config = uvicorn.Config(
         app,
@@ -117,6 +119,7 @@ async def serve_http(
         lifespan="on",
         timeout_graceful_shutdown=ceil(web.drain_seconds),
         limit_concurrency=web.max_connections,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         http=_protocol(),
     )
     http = _WebServer(config)
@@ -126,7 +129,7 @@ async def serve_http(
         await ready()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(_stop_on_signal, http)
+        group.start_soon(_stop, http, stopping)
         group.start_soon(tell_ready)
         await http.serve(sockets=[listener])
         group.cancel_scope.cancel()
@@ -134,7 +137,7 @@ async def serve_http(
 
 def _protocol() -> Any:
     if find_spec("httptools") is None:
-        return "h11"
+        return BoundedH11
     from leafgate.server.bounded_head import BoundedHead  # noqa: PLC0415  an extra
 
     return BoundedHead
@@ -156,11 +159,9 @@ class _WebServer(uvicorn.Server):
         yield
 
 
-async def _stop_on_signal(http: uvicorn.Server) -> None:
-    """The first signal drains; a later one does not wait for open requests. Ctrl-C often arrives twice at once."""
-    first: float | None = None
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            first = first or anyio.current_time()
-            http.force_exit = anyio.current_time() - first > SAME_KEYPRESS_SECONDS
-            http.should_exit = True
+async def _stop(http: uvicorn.Server, stopping: Stopping) -> None:
+    """First it drains; then it does not wait for open requests."""
+    await stopping.asked.wait()
+    http.should_exit = True
+    await stopping.urged.wait()
+    http.force_exit = True

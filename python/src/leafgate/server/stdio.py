@@ -1,4 +1,4 @@
-"""The stdio side: one client on standard input and output. In: a server. Runs until the client leaves, or a signal.
+"""The stdio side: one client on standard input and output. In: a server. Runs until the client leaves, or a stop.
 
 Touches standard input and output, which the SDK claims for itself: nothing else may print to them. The SDK reads its
 input in a thread that cannot be cancelled; so it is given an input of ours, whose end we can bring about.
@@ -7,7 +7,6 @@ input in a thread that cannot be cancelled; so it is given an input of ours, who
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,30 +17,25 @@ import anyio
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
+from leafgate.server.stop_signals import Stopping
+
 CHUNK: Final = 65_536
 STDIN: Final = 0
 
 
-async def serve_stdio(server: Server[Any]) -> None:
+async def serve_stdio(server: Server[Any], stopping: Stopping) -> None:
     """Serves the one client."""
     with _endable_stdin() as feed:
         async with anyio.create_task_group() as group:
-            group.start_soon(_end_on_signal, feed)
+            group.start_soon(_end_when, stopping, feed)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
             group.cancel_scope.cancel()
 
 
-def ignore_signals() -> None:
-    """For a process that stops the servers behind it next, in a bounded time: a signal would leave them running."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-async def _end_on_signal(feed: socket.socket) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            _end(feed)
+async def _end_when(stopping: Stopping, feed: socket.socket) -> None:
+    await stopping.asked.wait()
+    _end(feed)
 
 
 def _end(feed: socket.socket) -> None:

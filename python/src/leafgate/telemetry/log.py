@@ -10,8 +10,9 @@ import json
 import logging
 import re
 import sys
+import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO, get_args
 
@@ -25,6 +26,9 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LONGEST: Final = 4_000
 LONGEST_FOREIGN: Final = 200
 FRAMES: Final = 20
+MOST_REPEATS: Final = 10
+REPEATS_SECONDS: Final = 60.0
+MOST_KINDS: Final = 1_000
 # Shorter ones would blot out words that are none.
 SHORTEST_KNOWN: Final = 6
 HIDDEN: Final = "[redacted]"
@@ -56,11 +60,36 @@ def setup_logging(level: str = "warning", format: str = "text", stream: TextIO |
         raise ConfigError(f"log format: one of {', '.join(get_args(LogFormat))}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if format == "json" else TextLines())
+    handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     number = logging.getLevelNamesMapping()[level.upper()]
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger(_OURS).setLevel(number)
+
+
+class Repeats(logging.Filter):
+    """Libraries' lines of one kind, so many a minute: whoever is refused ten thousand times must not fill the disk."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if _is_ours(record):
+            return True
+        kind, now = (record.name, record.levelno, str(record.msg)[:LONGEST_FOREIGN]), self._clock()
+        since, times = self._seen.get(kind, (now, 0))
+        if now - since >= REPEATS_SECONDS:
+            left_out = times - MOST_REPEATS
+            if left_out > 0:
+                record.msg, record.args = f"{said(record)} (and {left_out} more)", None
+            since, times = now, 0
+        if len(self._seen) >= MOST_KINDS:
+            self._seen.clear()
+        self._seen[kind] = since, times + 1
+        return times < MOST_REPEATS
 
 
 class JsonLines(logging.Formatter):
@@ -97,15 +126,18 @@ class TextLines(logging.Formatter):
 
 def said(record: logging.LogRecord) -> str:
     """The message, on one line and bounded, with marks where secrets were."""
-    is_ours = record.name == _OURS or record.name.startswith(f"{_OURS}.")
     try:
         message = record.getMessage()
     except Exception:  # a record whose arguments do not fit its message, from some library
         message = str(record.msg)
-    longest = LONGEST if is_ours else LONGEST_FOREIGN
+    longest = LONGEST if _is_ours(record) else LONGEST_FOREIGN
     # Redacted before it is cut: half a secret is not recognised.
     shown = _on_one_line(without_secrets(message[: 4 * longest]))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name == _OURS or record.name.startswith(f"{_OURS}.")
 
 
 def without_secrets(text: str) -> str:
