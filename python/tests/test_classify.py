@@ -36,3 +36,10 @@ def status(code: int) -> httpx2.HTTPStatusError:
 )
 def test_every_exception_has_a_code(error: BaseException, code: ErrorCode) -> None:
     assert classify(error).code == code
+
+
+def test_of_a_group_the_one_that_tells_most_is_told() -> None:
+    inner = BaseExceptionGroup("more", [httpx2.ConnectError("refused")])
+    told = classify(BaseExceptionGroup("many", [ValueError("odd"), inner]))
+    assert str(told) == "UPSTREAM_UNAVAILABLE: ConnectError: refused"
+    assert str(classify(BaseExceptionGroup("many", [ValueError("odd")]))) == "UPSTREAM_ERROR: ValueError: odd"

@@ -76,6 +76,18 @@ def test_what_an_operator_sees() -> None:
     assert "18 ms" in shown
 
 
+def test_why_a_server_is_down() -> None:
+    found = status_of_a_busy_gateway()
+    found["upstreams"][0] |= {"state": "down", "last_failure": "UPSTREAM_TIMEOUT: no answer in 30 s [bold]"}
+    with answering(json.dumps(found).encode()) as url:
+        assert "my-notes is down: UPSTREAM_TIMEOUT: no answer in 30 s [bold]" in asked(url).output
+
+
+def test_a_gateway_without_servers() -> None:
+    with answering(json.dumps(status_of_a_busy_gateway() | {"upstreams": []}).encode()) as url:
+        assert asked(url).output.startswith("leafgate 1.0, 4 tools, no servers\n")
+
+
 def test_nothing_to_graduate_is_not_advised() -> None:
     found = status_of_a_busy_gateway() | {"graduate_next": [], "recent_errors": []}
     with answering(json.dumps(found).encode()) as url:

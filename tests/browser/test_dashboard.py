@@ -320,12 +320,17 @@ async def test_dark_and_light_follow_the_system_until_a_person_chooses(gateway: 
 
 @pytest.mark.parametrize("width", [360, 768, 1920])
 async def test_nothing_sticks_out_at_any_width(gateway: HttpGateway, width: int) -> None:
-    async with chromium_page(gateway.url, viewport={"width": width, "height": 800}) as (page, _):
-        await is_live(page)
+    async with (
+        chromium_page(gateway.url, viewport={"width": width, "height": 800}) as (page, _),
+        Client(f"{gateway.url}/mcp") as client,
+    ):
+        await call(client, "notes", "count_notes")
         await expect(page.get_by_role("option").first).to_be_visible()
+        await expect(page.locator("#graduates tr").first).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
         sticking = (
-            "[...document.querySelectorAll('main > section')].filter(s => s.scrollWidth > s.clientWidth + 2).length"
+            "[...document.querySelectorAll('main > section, main .scroll')]"
+            ".filter(s => s.scrollWidth > s.clientWidth + 2).length"
         )
         assert await page.evaluate(sticking) == 0
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from chromium import chromium_page, require_chromium
-from gateways import HttpGateway, gateway_on_http
-from playwright.async_api import Page
+from gateways import HttpGateway, gateway_on_http, text_of
+from mcp import Client
+from playwright.async_api import Page, expect
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +43,15 @@ async def of_module(page: Page, module: str, expression: str, given: Any = None)
     """The value of an expression over a module `m` and a value `given`."""
     script = f"async given => {{ const m = await import('/dashboard/{module}'); return {expression}; }}"
     return await page.evaluate(script, given)
+
+
+async def test_a_gateway_without_a_map_says_why_there_are_no_ids(gateway: HttpGateway, page: Page) -> None:
+    await expect(page.locator("#no-ids")).to_be_hidden()
+    async with Client(f"{gateway.url}/mcp") as client:
+        page_of_cards = text_of(await client.call_tool("tool_browse", {"path": "/notes"}))
+        count_notes = next(line.split(" ")[0] for line in page_of_cards.splitlines() if "count_notes" in line)
+        await client.call_tool("tool_execute", {"tool_id": count_notes, "args": {}})
+    await expect(page.locator("#no-ids")).to_be_visible()
 
 
 async def test_numbers_in_words(page: Page) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -201,3 +202,22 @@ def test_connections_beyond_the_bound_are_sent_away_and_the_others_served(tmp_pa
         for connection in idle:
             connection.close()
         wait_until(lambda: httpx2.get(f"{gateway.url}/health").status_code == 200)
+
+
+def test_why_a_required_server_is_missing_is_told_without_its_secrets(tmp_path: Path) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/sse?api_key=k3y-of-the-operator"
+        file = tmp_path / "leafgate.json"
+        file.write_text(json.dumps({"mcpServers": {"far": {"url": url, "type": "sse", "required": True}}}))
+        command = [str(LEAFGATE), "serve", "--transport", "http", "--port", "0", "--config", str(file)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS, check=False)
+        server.shutdown()
+    assert ran.returncode == 2
+    assert "a required server did not come up: far: AUTH_FAILED" in ran.stderr
+    assert "k3y-of-the-operator" not in ran.stdout + ran.stderr

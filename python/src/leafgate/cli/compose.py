@@ -291,7 +291,7 @@ class Gateway:
             async def check() -> None:
                 missing = await self.fleet.missing()
                 if missing:
-                    told = "; ".join(f"{member.spec.name}: {member.last_failure}" for member in missing)
+                    told = "; ".join(f"{each.spec.name}: {without_secrets(str(each.last_failure))}" for each in missing)
                     raise ConfigError(f"a required server did not come up: {told}")
 
             group.start_soon(check)

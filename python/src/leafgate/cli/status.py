@@ -18,6 +18,7 @@ from leafgate.model.errors import LeafgateError
 TOOLS_SHOWN: Final = 20
 GRADUATES_SHOWN: Final = 10
 ERRORS_SHOWN: Final = 5
+_COLOURS: Final = {"up": "green", "down": "red"}
 HOW_TO_GRADUATE: Final = (
     "A server whose tools return their own ids spares the gateway this work. A stdio server needs no change:\n"
     "  npx @codecai/mcp-leaf wrap --map <map> -- <its command>\n"
@@ -38,7 +39,8 @@ def command(url: str, as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     console = Console(highlight=False)
-    console.print(_servers(found))
+    console.print(_servers(found) if found["upstreams"] else f"{_title(found)}, no servers")
+    _print_down(console, found["upstreams"])
     _print_codec(console, found)
     _print_tools(console, found["leaves"])
     _print_saved(console, found["tokens_saved"])
@@ -46,14 +48,17 @@ def command(url: str, as_json: bool) -> None:
     _print_errors(console, found["recent_errors"])
 
 
+def _title(found: Mapping[str, Any]) -> str:
+    return f"leafgate {found['version']}, {found['tools']} tools"
+
+
 def _servers(found: Mapping[str, Any]) -> Table:
-    title = f"leafgate {found['version']}, {found['tools']} tools"
-    table = Table("server", "state", "tools", "calls", "errors", "p50", "p95", title=title)
+    table = Table("server", "state", "tools", "calls", "errors", "p50", "p95", title=_title(found))
     for upstream in found["upstreams"]:
         called = found["upstream_calls"].get(upstream["label"], {"calls": 0, "errors": 0, "seconds": {}})
         table.add_row(
             escape(upstream["name"]),
-            upstream["state"],
+            f"[{_COLOURS.get(upstream['state'], 'yellow')}]{upstream['state']}[/]",
             str(upstream["tools"]),
             str(called["calls"]),
             str(called["errors"]),
@@ -61,6 +66,12 @@ def _servers(found: Mapping[str, Any]) -> Table:
             _milliseconds(called["seconds"].get("p95")),
         )
     return table
+
+
+def _print_down(console: Console, upstreams: Sequence[Mapping[str, Any]]) -> None:
+    for upstream in upstreams:
+        if upstream["state"] != "up" and upstream.get("last_failure"):
+            console.print(f"{upstream['name']} is {upstream['state']}: {upstream['last_failure']}", markup=False)
 
 
 def _print_codec(console: Console, found: Mapping[str, Any]) -> None:

@@ -43,6 +43,7 @@ class SaidByServer:
 
 def classify(error: BaseException, http_status: int | None = None) -> UpstreamFailure:
     """The failure that this exception stands for. The SDK tells no HTTP status; who saw one hands it in."""
+    error = _telling(error)
     if isinstance(error, UpstreamFailure):
         return error
     said = f"{type(error).__name__}: {error}"
@@ -60,10 +61,17 @@ _BY_TYPE: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...]] =
 )
 
 
+def _telling(error: BaseException) -> BaseException:
+    """Of a group, the one inside that tells most: the first that has a code of its own."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    inner = [_telling(each) for each in error.exceptions]
+    return next((each for each in inner if _code(each) != "UPSTREAM_ERROR"), inner[0])
+
+
 def _code(error: BaseException) -> ErrorCode:
-    if isinstance(error, BaseExceptionGroup):
-        codes = [_code(inner) for inner in error.exceptions]
-        return next((code for code in codes if code != "UPSTREAM_ERROR"), "UPSTREAM_ERROR")
+    if isinstance(error, UpstreamFailure):
+        return error.code
     if isinstance(error, MCPError):
         by_server = isinstance(error.data, SaidByServer)
         return "UPSTREAM_ERROR" if by_server else _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")

@@ -1,6 +1,6 @@
 // The numbers at the top. In: an answer of /api/metrics, and what happened in the last minute. Out: texts.
 
-import { say } from "/dashboard/element.js";
+import { byId, say } from "/dashboard/element.js";
 import { brief, count, percent } from "/dashboard/words.js";
 
 const NONE = "none yet";
@@ -13,6 +13,8 @@ export function showTotals(answer, minute) {
   say("recent-leaf", lately(minute.leaf, leaf, leaf + shim));
   say("recent-shim", lately(minute.shim, shim, leaf + shim));
   say("recent-rejected", reasons(rejectedLeaves) ?? (leaf > 0 ? "every leaf was believed" : NONE));
+  const isAnswered = Object.values(answer.upstream_calls).some(({ calls }) => calls > 0);
+  byId("no-ids").hidden = !isAnswered || leaf + shim + sum(rejectedLeaves) > 0;
   showSaved(answer);
   const errors = sum(answer.errors);
   say("total-calls", count(sum(answer.calls)));
