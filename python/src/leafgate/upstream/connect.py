@@ -11,8 +11,9 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TextIO
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
 
 import anyio
 import httpx2
@@ -29,22 +30,45 @@ Streams = tuple[Any, Any]
 
 
 @dataclass
-class Line:
-    """What the SDK keeps to itself of a connection: its end, and the last HTTP status that was an error."""
+class Refusal:
+    """The HTTP status that a request was refused with, which the SDK keeps to itself."""
 
-    ended: anyio.Event = field(default_factory=anyio.Event)
-    refused_with: int | None = None
+    status: int | None = None
+
+
+# Of the request under way in this task. The SDK sends a message in the context of the task that said it, so that each
+# request sees its own refusal, however many there are at once.
+_REFUSAL: Final[ContextVar[Refusal | None]] = ContextVar("refusal", default=None)
+
+
+@contextmanager
+def noting_refusal() -> Iterator[Refusal]:
+    """What is requested inside this context leaves its refusal here."""
+    refusal = Refusal()
+    token = _REFUSAL.set(refusal)
+    try:
+        yield refusal
+    finally:
+        _REFUSAL.reset(token)
+
+
+async def _note_status(response: httpx2.Response) -> None:
+    refusal = _REFUSAL.get()
+    if refusal is not None:
+        refusal.status = response.status_code if response.status_code >= 400 else None
 
 
 @asynccontextmanager
-async def open_streams(spec: ServerSpec, line: Line, may_read: Callable[[], Awaitable[None]]) -> AsyncIterator[Streams]:
-    """The read and write stream of a connection. `may_read` is waited for before each message."""
+async def open_streams(
+    spec: ServerSpec, ended: anyio.Event, may_read: Callable[[], Awaitable[None]]
+) -> AsyncIterator[Streams]:
+    """The read and write stream of a connection, whose end is told. `may_read` is waited for before each message."""
     with _stderr_to_log(spec.name) as errlog:
-        async with _transport(spec, errlog, line) as (read, write):
-            yield _Watched(read, line.ended, may_read), write
+        async with _transport(spec, errlog) as (read, write):
+            yield _Watched(read, ended, may_read), write
 
 
-def _transport(spec: ServerSpec, errlog: TextIO, line: Line) -> AbstractAsyncContextManager[Streams]:
+def _transport(spec: ServerSpec, errlog: TextIO) -> AbstractAsyncContextManager[Streams]:
     reach = spec.reach
     if isinstance(reach, StdioServer) and sys.platform != "win32":
         return child_streams(reach, errlog)
@@ -53,16 +77,13 @@ def _transport(spec: ServerSpec, errlog: TextIO, line: Line) -> AbstractAsyncCon
         return stdio_client(params, errlog=errlog)
     if reach.transport == "sse":
         return sse_client(reach.url, headers=dict(reach.headers))
-    return _streamable(reach, line)
+    return _streamable(reach)
 
 
 @asynccontextmanager
-async def _streamable(reach: HttpServer, line: Line) -> AsyncIterator[Streams]:
-    async def note_status(response: httpx2.Response) -> None:
-        line.refused_with = response.status_code if response.status_code >= 400 else None
-
+async def _streamable(reach: HttpServer) -> AsyncIterator[Streams]:
     timeout = httpx2.Timeout(30.0, read=300.0)
-    hooks = {"response": [note_status]}
+    hooks = {"response": [_note_status]}
     async with (
         httpx2.AsyncClient(headers=dict(reach.headers), timeout=timeout, event_hooks=hooks) as client,
         streamable_http_client(reach.url, http_client=client, max_sse_event_size=None) as streams,

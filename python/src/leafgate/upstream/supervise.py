@@ -31,7 +31,7 @@ from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.ports import Caller
 from leafgate.upstream.back_channel import BackChannel
 from leafgate.upstream.classify import classify
-from leafgate.upstream.connect import Line, open_streams
+from leafgate.upstream.connect import noting_refusal, open_streams
 from leafgate.upstream.listing import Listed, list_everything
 from leafgate.upstream.raw_session import raw_request
 from leafgate.upstream.server_spec import ServerSpec
@@ -73,7 +73,7 @@ class Supervised:
         self._client: Client | None = None
         self._back = BackChannel()
         self._places = _places(spec)
-        self._line = Line()
+        self._ended = anyio.Event()
         self._stale = anyio.Event()
         self._doubted = anyio.Event()
         self._watched = set(watched)
@@ -114,15 +114,17 @@ class Supervised:
         client = self._client
         if client is None:
             raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"{self.spec.name} is {self.state}: {self.last_failure}")
+        ended = self._ended
         self._under_way += 1
         try:
-            async with self._places:
-                with self._back.open_to(caller):
-                    return await self._until_complete(client.session, method, dict(params), caller)
+            with noting_refusal() as refusal:
+                async with self._places:
+                    with self._back.open_to(caller):
+                        return await self._until_complete(client.session, method, dict(params), caller)
         except Exception as error:
-            failure = classify(error, self._line.refused_with)
+            failure = classify(error, refusal.status)
             if failure.code == "UPSTREAM_UNAVAILABLE":
-                self._line.ended.set()  # over HTTP nothing else tells that the other side has gone
+                ended.set()  # over HTTP nothing else tells that the other side has gone
             elif failure.code == "UPSTREAM_TIMEOUT":
                 self._doubted.set()
             raise failure from error
@@ -173,19 +175,19 @@ class Supervised:
 
     async def _connect_once(self) -> bool:
         """One connection from beginning to end. Whether it ever came up."""
-        line = self._line = Line()
+        ended = self._ended = anyio.Event()
         came_up = False
+        client = Client(
+            open_streams(self.spec, ended, self._listeners.ready),
+            message_handler=self._on_message,
+            logging_callback=self._back.log,
+            sampling_callback=self._back.sample,
+            elicitation_callback=self._back.elicit,
+            list_roots_callback=self._back.list_roots,
+            cache=None,
+        )
         try:
-            client = Client(
-                open_streams(self.spec, line, self._listeners.ready),
-                message_handler=self._on_message,
-                logging_callback=self._back.log,
-                sampling_callback=self._back.sample,
-                elicitation_callback=self._back.elicit,
-                list_roots_callback=self._back.list_roots,
-                cache=None,
-            )
-            with anyio.fail_after(self.spec.start_timeout) as starting:
+            with noting_refusal() as refusal, anyio.fail_after(self.spec.start_timeout) as starting:
                 async with client:
                     starting.deadline = float("inf")
                     self._client = client
@@ -193,10 +195,10 @@ class Supervised:
                     await self._list(client)
                     came_up = True
                     self._set_state("up")
-                    await self._serve(client, line.ended)
+                    await self._serve(client, ended)
             self.last_failure = "the server ended the connection"
         except Exception as error:
-            self.last_failure = str(classify(error, line.refused_with))
+            self.last_failure = str(classify(error, refusal.status))
         finally:
             self._client = None
             self._set_state("down")
