@@ -29,7 +29,7 @@ leafgate *args: setup
 test: setup test-tools
     {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n auto --dist worksteal
     cd typescript && npx vitest run
-    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n auto --dist worksteal
+    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n $(( $(getconf _NPROCESSORS_ONLN) * 3 / 2 )) --dist worksteal
 
 # The published servers and the conformance suite that the tests need. Quick when they are there.
 test-tools: setup

@@ -39,6 +39,7 @@ NOT_RUN = {
         "needs systemd, and changes the machine",
     ],
     "docs/maps.md": ["files and a digest of your own"],
+    "docs/scaling.md": ["needs systemd, and changes the machine"],
     "docs/library.md": ["no-run", "no-run"],
 }
 A_SERVER = {"mcpServers": {"notes": {"command": "python", "args": ["-m", "leafgate.demo.notes"]}}}
