@@ -19,6 +19,7 @@ from leafgate.catalog.intake import (
     mcp_resource_to_selectable,
     mcp_tool_to_selectable,
 )
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.model.errors import CatalogError
 from leafgate.model.tool import SelectableItem
 
@@ -254,3 +255,11 @@ def test_what_nests_too_deep_to_be_remembered_is_taken_all_the_same() -> None:
     memory = IntakeMemory(as_is)
     items, _ = intake([{"name": "t", "inputSchema": deep}], server="s", memory=memory)
     assert [item.name for item in items] == ["t"]
+
+
+@pytest.mark.parametrize("key", ["title", "description", "$comment", "examples"])
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: [text]])
+def test_words_of_a_schema_are_clean_wherever_they_stand(key: str, wrap: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", key: wrap("zero\u200bwidth")}}}
+    item = mcp_tool_to_selectable({"name": "t", "inputSchema": schema}, clean=make_cleaner())
+    assert item.args_schema["properties"]["a"][key] == wrap("zerowidth")

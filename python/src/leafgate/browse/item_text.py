@@ -18,6 +18,7 @@ MAX_PARAMETER_TEXT: Final = 300
 MAX_PARAMETERS: Final = 60
 MAX_DEPTH: Final = 4
 
+_OBJECT: Final = (dict, Mapping)  # made once: a union written out in a call is made anew by every call
 _FIRST_SENTENCE: Final = re.compile(r"\s*(.{8,240}?(?:(?<!\d)[.!?](?=\s)|\n\s*\n|\Z)|.{0,240})", re.DOTALL)
 _SAFETY_TAGS: Final = frozenset(("read-only", "destructive"))  # claims about a tool, not what it is for
 _REF_SUFFIX: Final = re.compile(r"[-_ ](?:ref|mcp|server)\b|\b(?:mcp|server)[-_ ]")
@@ -97,11 +98,11 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _walk(schema: object, depth: int) -> Iterator[tuple[str, str]]:
-    if depth > MAX_DEPTH or not isinstance(schema, dict | Mapping):
+    if depth > MAX_DEPTH or not isinstance(schema, _OBJECT):
         return
     properties = schema.get("properties")
-    for name, inner in properties.items() if isinstance(properties, dict | Mapping) else ():
-        description = inner.get("description") if isinstance(inner, dict | Mapping) else None
+    for name, inner in properties.items() if isinstance(properties, _OBJECT) else ():
+        description = inner.get("description") if isinstance(inner, _OBJECT) else None
         yield str(name), description if isinstance(description, str) else ""
         yield from _walk(inner, depth + 1)
     yield from _walk(schema.get("items"), depth + 1)

@@ -32,7 +32,12 @@ MAX_COPY_DEPTH: Final = 64  # below it a definition is cut; schema_trust has fla
 
 SAFETY_TAGS: Final = ("destructive", "read-only")
 _TAG: Final = re.compile(r"\w[\w .+#-]{0,23}")
+# Made once: a union of types written out in a call is made anew by every call, and a catalog has millions of values.
+_OBJECT: Final = (dict, Mapping)
+_ARRAY: Final = (list, tuple)
+_LEAVES: Final = frozenset((str, int, bool, type(None)))
 _PROSE: Final = frozenset({"title", "description", "$comment"})
+_CLEANED: Final = _PROSE | {"examples"}
 _VALUES: Final = frozenset({"enum", "const", "default", "required", "pattern", "$ref", "$id", "$schema"})
 
 Clean = Callable[[str], str]
@@ -369,7 +374,7 @@ def _definition(raw: object) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict | Mapping) else {}
+    return value if isinstance(value, _OBJECT) else {}
 
 
 def _is_usable(name: object) -> bool:
@@ -445,14 +450,16 @@ def _copied_schema(value: Any, clean: Clean, depth: int, *, names: bool) -> Any:
     """A copy whose prose is cleaned and whose values are not: an enum must stay what the server compares with."""
     if depth > MAX_COPY_DEPTH:
         return {}
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, _OBJECT):
         copied: dict[str, Any] = {}
         for key, child in value.items():
             if not isinstance(key, str):
                 continue
-            if not names and key in _PROSE and isinstance(child, str):
+            if type(child) in _LEAVES and (names or key not in _CLEANED):
+                copied[key] = child  # most are such, and not worth a call
+            elif not names and key in _PROSE and isinstance(child, str):
                 copied[key] = _text(child, clean)
-            elif not names and key == "examples":
+            elif not names and key in _CLEANED:
                 copied[key] = _copied(child, clean, depth + 1)
             elif not names and key in _VALUES:
                 copied[key] = _copied(child, as_is, depth + 1)
@@ -460,7 +467,7 @@ def _copied_schema(value: Any, clean: Clean, depth: int, *, names: bool) -> Any:
                 is_names = not names and key in NAME_MAPS
                 copied[key] = _copied_schema(child, clean, depth + 1, names=is_names)
         return copied
-    if isinstance(value, list | tuple):
+    if isinstance(value, _ARRAY):
         return [_copied_schema(child, clean, depth + 1, names=False) for child in value]
     return _scalar(value)
 
@@ -471,9 +478,9 @@ def _copied(value: Any, clean: Clean, depth: int = 0) -> Any:
         return value if clean is as_is else clean(value[:MAX_TEXT])
     if depth > MAX_COPY_DEPTH:
         return None
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, _OBJECT):
         return {key: _copied(child, clean, depth + 1) for key, child in value.items() if isinstance(key, str)}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _ARRAY):
         return [_copied(child, clean, depth + 1) for child in value]
     return _scalar(value)
 

@@ -20,6 +20,9 @@ FindingCode = Literal[
 # Keywords whose objects have names for keys, and schemas for values.
 NAME_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
+# Made once: a union of types written out in a call is made anew by every call, and a catalog has millions of values.
+_OBJECT: Final = (dict, Mapping)
+_ARRAY: Final = (list, tuple)
 _MAX_FINDINGS: Final = 16
 
 # The dialects whose meta-schemas ship with the validator. Any other `$schema` would be fetched: it never reaches it.
@@ -90,13 +93,12 @@ def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding
             return [*findings, broken]
         if is_object and not is_names and len(findings) < _MAX_FINDINGS:
             findings += _remote_refs(node)
-        if is_object or isinstance(value, list | tuple):
-            children = _children(node)
-            if depth < limits.max_depth:
-                # Of most children only the size is of interest: they need no visit.
-                size += sum(_own_size(child[0]) for child in children if type(child[0]) in _LEAVES)
-                children = [child for child in children if type(child[0]) not in _LEAVES]
-            stack += children
+        if is_object or isinstance(value, _ARRAY):
+            inside = value.values() if is_object else value
+            if depth < limits.max_depth and _LEAVES.issuperset(map(type, inside)):
+                size += sum(map(_own_size, inside))  # most hold nothing that needs a visit
+            else:
+                stack += _children(node)
     return findings if size <= limits.max_bytes else [*findings, _too_large(limits)]
 
 
@@ -118,7 +120,7 @@ def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits)
     if _is_object(value):
         odd = next((key for key in value if not isinstance(key, str)), None)
         return None if odd is None else SchemaFinding("not-json", f"a key is {_type_name(odd)}", _pointer(steps))
-    if not _is_json_scalar(value) and not isinstance(value, list | tuple):
+    if not _is_json_scalar(value) and not isinstance(value, _ARRAY):
         return SchemaFinding("not-json", f"a value is {_type_name(value)}", _pointer(steps))
     return None
 
@@ -138,7 +140,7 @@ def _remote_refs(node: _Node) -> list[SchemaFinding]:
 
 def _children(node: _Node) -> list[_Node]:
     value, steps, depth, is_names = node
-    if isinstance(value, list | tuple):
+    if isinstance(value, _ARRAY):
         return [(child, (steps, index), depth + 1, False) for index, child in enumerate(value)]
     return [(child, (steps, key), depth + 1, not is_names and key in NAME_MAPS) for key, child in value.items()]
 
@@ -176,11 +178,11 @@ def _own_size(value: object) -> int:
     """Roughly the bytes of a value as JSON, its children's aside."""
     if isinstance(value, str):
         return len(value) + 2
-    if isinstance(value, list | tuple):
+    if isinstance(value, _ARRAY):
         return 2 + len(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return max(1, value.bit_length() // 3)
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, _OBJECT):
         return 2 + sum(len(key) + 4 for key in value if isinstance(key, str))
     return 4
 

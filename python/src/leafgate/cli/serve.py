@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -104,11 +105,19 @@ def command(
     record = record or config.record
     for notice in config.notices:
         click.echo(f"leafgate: {notice}", err=True)
+    _spare_the_collector()
     try:
         with nullcontext() if record is None else recording(record, lambda said: redact_json(said).value) as recorder:
             anyio.run(_serve, config, load, recorder, backend_options={"use_uvloop": _has_uvloop()})
     except BaseExceptionGroup as group:
         raise _cause(group) from group
+
+
+def _spare_the_collector() -> None:
+    """A call makes thousands of small objects that are gone with it. Looked at every few hundred, and with all that the
+    imports left behind, they cost a tenth of its time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _has_uvloop() -> bool:
