@@ -17,7 +17,7 @@ from rich.console import Console
 from leafgate.catalog.snapshot_file import LoadedCatalog, ServerListing, catalog_of, read_catalog_file
 from leafgate.config.load import load_config
 from leafgate.config.settings import USUAL_CONFIG
-from leafgate.firewall.sanitize import sanitize_text
+from leafgate.firewall.cleaner import make_cleaner
 from leafgate.model.errors import ConfigError, LeafgateError
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -57,7 +57,7 @@ class CatalogSource:
 
     def load(self, *, whole: bool = False) -> LoadedCatalog:
         """Their catalog, cleaned as a gateway cleans it."""
-        return catalog_of(self.listings(whole=whole), str(self.path), clean=lambda text: sanitize_text(text).text)
+        return catalog_of(self.listings(whole=whole), str(self.path), clean=make_cleaner())
 
 
 def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
