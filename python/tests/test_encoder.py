@@ -154,7 +154,7 @@ def test_long_runs_under_an_unknown_pattern_are_refused_not_guessed() -> None:
         encoder.encode(" " * 9000)
 
 
-@pytest.mark.parametrize("pattern", ["(", r"\p{Nonsense}", r"\p{L}+", r"\S+", "x"])
+@pytest.mark.parametrize("pattern", ["(", r"\p{Nonsense}", r"\p{L}+", r"\S+", "x", r"\p{N}{0,3}|[\s\S]"])
 def test_patterns_that_cannot_be_used(pattern: str) -> None:
     with pytest.raises(MapInvalidError):
         make_encoder(read_map(with_pattern(pattern), where="a test"))
