@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from operator import countOf
 from sys import maxsize
 from time import thread_time
 from typing import Any, Final, TypeVar
@@ -48,6 +47,8 @@ THREAD_FROM: Final = 8_192
 # A result may have ten thousand blocks: others get their turn while so many of them are reported.
 REPORTS_AT_ONCE: Final = 200
 SUMMARY_CHARS: Final = 500
+
+_PLAIN: Final = frozenset((int, float, bool, type(None)))
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
@@ -285,7 +286,7 @@ def rough_size(*values: Any, most: int = THREAD_FROM) -> int:
                     waiting.append(inside)
         elif isinstance(value, list):
             size += 16 + len(value)
-            if size < most and countOf(map(type, value), int) < len(value):  # ids are many, and hold nothing
+            if size < most and not _PLAIN.issuperset(map(type, value)):  # ids and vectors are many, and hold nothing
                 waiting += value
     return size
 
