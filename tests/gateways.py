@@ -19,10 +19,10 @@ READY_SECONDS = 60
 
 
 @asynccontextmanager
-async def gateway_on_stdio(*args: str, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
-    """A client that has started the gateway as its child."""
+async def gateway_on_stdio(*args: str, env: dict[str, str] | None = None, **options: Any) -> AsyncIterator[Client]:
+    """A client, with these options, that has started the gateway as its child."""
     command = StdioServerParameters(command=str(LEAFGATE), args=["serve", *args], env=env)
-    async with Client(command) as client:
+    async with Client(command, **options) as client:
         yield client
 
 

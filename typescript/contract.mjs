@@ -1,8 +1,8 @@
 // In: JSON lines on standard input. Out: one JSON line of answer for each, in order (spec 5.8).
 // Touches: standard streams, and the map's file. The seam through which other languages compare themselves with this one.
+
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { findBundledMap } from "./dist/src/bundled-maps.js";
 import {
   CatalogError,
   CodecMetaMapMismatchError,
@@ -28,8 +28,9 @@ import {
   verifyCodecMeta,
   wrapToolCall,
 } from "./dist/src/index.js";
-import { elementsAt, memberNamed, membersAt } from "./dist/src/json-spans.js";
 import { digestOf, isRecord, parseDigest } from "./dist/src/leaf.js";
+import { findBundledMap } from "./dist/src/map.js";
+import { elementsAt, memberNamed, membersAt } from "./dist/src/wrap-command.js";
 
 const USAGE = `usage: node contract.mjs COMMAND --map ID|PATH [--level canonical|decode]
 

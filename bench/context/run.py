@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from leafgate.embed.context import ContextManager
-from leafgate.embed.session_file import load_mcp_session_jsonl
+from leafgate.embed.context import ContextManager, load_mcp_session_jsonl
+from leafgate.maps.files import MapFiles
 from leafgate.model.context import ContextItem, ItemKind, LeafSpan, Phase
-from leafgate.model.leaf import Payload
-from leafgate.storage.map_files import MapFiles
+from leafgate.model.leaf import LeafPayload
 from leafgate.tokens.encoder import Encoder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +83,7 @@ def measure_size(count: int, rounds: int) -> dict[str, float]:
 
 def with_leaf(event: dict[str, Any], encoder: Encoder) -> ContextItem:
     text = event["text"]
-    leaf = LeafSpan(0, len(text), Payload(encoder.map.digest, encoder.encode(text)))
+    leaf = LeafSpan(0, len(text), LeafPayload(encoder.map.digest, encoder.encode(text)))
     return ContextItem(event["id"], ItemKind(event["type"]), text, event.get("parent_id"), leaves=(leaf,))
 
 

@@ -20,12 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leafgate.firewall.cleaner import make_cleaner
-from leafgate.gateway.deliver import Door, deliver_result
-from leafgate.gateway.view import view
-from leafgate.model.call import Asking, Origin
-from leafgate.storage.map_files import CARD_MAP, MapFiles
-from leafgate.storage.memory import DEFAULT_CAPACITY, DEFAULT_QUOTA, MemoryArtifactStore
+from leafgate.clean.cleaner import Cleaner
+from leafgate.gateway.deliver import Delivery, deliver_result, view
+from leafgate.maps.files import CARD_MAP, MapFiles
+from leafgate.model.envelope import Origin
+from leafgate.model.request import Request
+from leafgate.state.memory import MemoryArtifactStore
+from leafgate.state.records import ArtifactLimits
 from leafgate.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,22 +34,22 @@ RESULTS = ROOT / "bench" / "results" / "firewall.json"
 MB = 1 << 20
 GOAL_MS = 15.0
 GOAL_SMALL = 46
-GOAL_RSS = DEFAULT_CAPACITY + 200 * MB
+GOAL_RSS = ArtifactLimits.capacity + 200 * MB
 ORIGIN = Origin("bench", "read")
-ME = Asking("me")
+ME = Request("me")
 SENTENCE = "The gateway reads a long report about rivers, bridges and the people who built them. Nobody knew why."
 WORDS = SENTENCE.split()
 
 
-def make_door(count: Callable[[str], int]) -> Door:
-    return Door(
+def make_door(count: Callable[[str], int]) -> Delivery:
+    return Delivery(
         artifacts=MemoryArtifactStore(),
         recorder=Metrics(lambda: "today"),
-        clean=make_cleaner(),
+        clean=Cleaner(),
         count=count,
         budget=800,
         level="canonical",
-        encoder_of=MapFiles().prepared,
+        encoder_of=MapFiles().prepare,
     )
 
 
@@ -90,7 +91,7 @@ def texts(seed: int) -> dict[str, str]:
     }
 
 
-async def speed(door: Door, rounds: int) -> dict[str, dict[str, float]]:
+async def speed(door: Delivery, rounds: int) -> dict[str, dict[str, float]]:
     """Milliseconds by kind of text, on the clock and of the processor: on a busy machine they differ.
 
     Each round has texts of its own: nothing is found in the store.
@@ -116,7 +117,7 @@ async def speed(door: Door, rounds: int) -> dict[str, dict[str, float]]:
     }
 
 
-async def views(door: Door) -> dict[str, float]:
+async def views(door: Delivery) -> dict[str, float]:
     """Milliseconds of a page of 1 MB, by selector."""
     made = texts(99)
     taken: dict[str, float] = {}
@@ -127,7 +128,7 @@ async def views(door: Door) -> dict[str, float]:
         ("JSON nested", {"type": "json", "pointer": "/items", "start": 700}),
         ("log", {"type": "stats"}),
     ):
-        result = await deliver_result(door, ME, ORIGIN, {"content": [{"type": "text", "text": made[kind]}]})
+        result = (await deliver_result(door, ME, ORIGIN, {"content": [{"type": "text", "text": made[kind]}]})).as_mcp()
         handle = result["_meta"]["leafgate/envelope"]["artifacts"][0]["handle"]
         times = []
         for _ in range(5):
@@ -138,10 +139,10 @@ async def views(door: Door) -> dict[str, float]:
     return taken
 
 
-async def small(door: Door, count: Callable[[str], int]) -> int:
+async def small(door: Delivery, count: Callable[[str], int]) -> int:
     """What a model pays for a result of six tokens."""
     raw = {"content": [{"type": "text", "text": "It is half past two."}]}
-    result = await deliver_result(door, ME, ORIGIN, raw)
+    result = (await deliver_result(door, ME, ORIGIN, raw)).as_mcp()
     return sum(count(block["text"]) for block in result["content"])
 
 
@@ -154,7 +155,7 @@ async def fill_memory(results: int) -> dict[str, Any]:
     before = resident()
     for number in range(results):
         raw = {"content": [{"type": "text", "text": f"result {number}\n{body}"}]}
-        await deliver_result(door, Asking(f"owner {number % 40}"), ORIGIN, raw)
+        await deliver_result(door, Request(f"owner {number % 40}"), ORIGIN, raw)
     assert isinstance(door.artifacts, MemoryArtifactStore)
     return {"results": results, "before": before, "rss": resident(), "peak": peak(), "stored": door.artifacts.used}
 
@@ -217,7 +218,7 @@ def main() -> None:
         "view_ms": pages,
         "small_result_tokens": price,
         "memory": held,
-        "goals": {"p50_ms": GOAL_MS, "small_result_tokens": GOAL_SMALL, "rss": GOAL_RSS, "quota": DEFAULT_QUOTA},
+        "goals": {"p50_ms": GOAL_MS, "small_result_tokens": GOAL_SMALL, "rss": GOAL_RSS, "quota": ArtifactLimits.quota},
     }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(whole, indent=1) + "\n")

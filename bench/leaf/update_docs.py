@@ -1,8 +1,9 @@
-"""Puts a run's figures into the documentation, and keeps them. In: the folder that `leafgate bench leaf` wrote to.
+"""Put a run's figures into the documentation, and save the run.
 
     .venv/bin/python bench/leaf/update_docs.py bench/results
 
-Out, and touched: docs/leaf-versus-shim.md between its two marks, docs/images/leaf-*.svg, bench/leaf/measured.json.
+The folder is the one that `leafgate bench leaf` wrote. Changes docs/leaf-versus-shim.md between its two marks,
+docs/images/leaf-*.svg and bench/leaf/measured.json.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from pathlib import Path
 from typing import Any, Final
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-KEPT: Final = Path(__file__).with_name("measured.json")
+MEASURED: Final = Path(__file__).with_name("measured.json")
 PAGE: Final = DOCS / "leaf-versus-shim.md"
 BEGIN: Final = "<!-- figures: bench/leaf/update_docs.py writes them -->\n"
 END: Final = "<!-- end of the figures -->\n"
 
 
 def figures(run: dict[str, Any], tables: str) -> str:
-    """The run's conditions, and its tables and sentences."""
+    """Return the conditions of the run, its tables and its sentences."""
     machine = run["machine"]
-    told = (
+    conditions = (
         f"Measured on {run['date']}: {machine['rounds']} rounds on {machine['cpus']} shared processors (load "
         f"{machine['load_before']} before, {machine['load_after']} after), Python {machine['python']}, Node "
         f"{machine['node']}, tiktoken {machine['tiktoken']}, gigatoken {machine['gigatoken']}, map `{run['map']}`. "
         "All of it is in [measured.json](../bench/leaf/measured.json)."
     )
-    return f"\n{told}\n\n{tables}\n"
+    return f"\n{conditions}\n\n{tables}\n"
 
 
 def main() -> None:
@@ -39,7 +40,7 @@ def main() -> None:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(before + BEGIN + figures(json.loads(latest), tables) + END + after, encoding="utf-8")
-    KEPT.write_text(latest, encoding="utf-8")
+    MEASURED.write_text(latest, encoding="utf-8")
     (DOCS / "images").mkdir(exist_ok=True)
     for chart in sorted(folder.glob("leaf-*.svg")):
         shutil.copy(chart, DOCS / "images" / chart.name)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from drawing import Bar, Chart, Group, draw
 from goals import DIRECT_LIMIT, WAYS
 from results import Results
 from tables import OWN, PEER
-
-from leafgate.cli.leaf_bench.bar_chart import Bar, Chart, Group, draw
 
 ERA: Final = "session"  # the protocol that everybody speaks
 

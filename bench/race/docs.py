@@ -1,6 +1,6 @@
 """docs/benchmarks.md and its charts, made from a results file. In: a results file. Out: texts by path.
 
-    .venv/bin/python bench/race/docs.py [RESULTS]     # keeps RESULTS as measured.json; without: from the kept one
+    just bench-page [RESULTS]     # keeps RESULTS as measured.json; without: from the kept one
 
 Touches, as a command: docs/benchmarks.md, docs/images/race-*.svg, bench/race/measured.json. A test compares the
 documents with what the kept file makes.

@@ -23,7 +23,7 @@ from catalogs import DEV_CATALOG, Gold, catalog_file, gold_queries
 from peers import CONTEXTWEAVER, RANKS, program
 from processes import end
 
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 
 HERE: Final = Path(__file__).resolve().parent
 OWN: Final = "leafgate"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PEERS: Final = ROOT / ".tools" / "peers"

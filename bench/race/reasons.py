@@ -8,7 +8,7 @@ REASONS: Final = {
     "browse": (
         "Browse: half is ranking, of which the largest part compares meanings, 10 MB of vectors for each query. A "
         "third makes cards that no query has shown before: descriptions are cut to their budget by counting tokens "
-        "(browse/cards.py, browse/budget.py). A page of cards that were shown before takes about half the time."
+        "(browse/cards.py). A page of cards that were shown before takes about half the time."
     ),
     "refresh": (
         "A cold refresh: over half goes into taking in the definitions one by one, 8 MB of them: checking each "

@@ -1,6 +1,6 @@
 """The race: leafgate against its peers and a direct connection. Out: one report, bench/results/DATE.json and charts.
 
-    .venv/bin/python bench/race/run.py [--quick] [--only library|starts|calls]
+    just bench [--quick] [--only library|starts|calls]
 
 Touches processes, loopback, the clock, .tools/peers and bench/results. The full run takes about 25 minutes, most of
 it the peer's catalogs of 10,000 tools; --quick takes some minutes and leaves those out. Nothing is asked of another

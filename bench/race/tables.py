@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from drawing import Grid
 from goals import WAYS, judge
 from results import Results
-
-from leafgate.cli.leaf_bench.tables import Grid
 
 OWN: Final = "leafgate"
 PEER: Final = "contextweaver"

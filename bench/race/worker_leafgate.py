@@ -8,7 +8,8 @@ from typing import Any
 from worker_loop import READ, Entry, journal, serve
 
 from leafgate import ProxyRuntime
-from leafgate.ports import Caller, ToolListing
+from leafgate.model.request import ClientChannel
+from leafgate.ports import ToolListing
 
 
 class Servers:
@@ -21,7 +22,7 @@ class Servers:
         return self._listed
 
     async def call_tool(
-        self, server: str, name: str, args: Mapping[str, Any], caller: Caller | None = None
+        self, server: str, name: str, args: Mapping[str, Any], caller: ClientChannel | None = None
     ) -> Mapping[str, Any]:
         return {"content": [{"type": "text", "text": journal(dict(args))}]}
 

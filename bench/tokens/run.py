@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 from leafgate.tokens.encoder import Encoder
 from leafgate.tokens.verify import check
 

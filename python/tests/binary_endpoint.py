@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leafgate.codec.write_leaf import wrap_tool_call
+from leafgate.codec.leaf import wrap_tool_call
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.server.codec_frames import CodecFrames
+from leafgate.server.frames import CodecFrames
 from leafgate.server.http import Web, bind, web_app
 from leafgate.tokens.encoder import Encoder
 
@@ -143,8 +143,8 @@ async def served(app: ASGIApp) -> AsyncIterator[str]:
 @asynccontextmanager
 async def endpoint(server: Server[Any] | None = None, *, binary: bool = True, **options: Any) -> AsyncIterator[str]:
     """An MCP server at a URL, with the binary transport round it or without."""
-    layers = (partial(CodecFrames, **options),) if binary else ()
-    async with served(web_app(server or TalkingServer(), Web(layers=layers))) as url:
+    app = web_app(server or TalkingServer(), Web())
+    async with served(CodecFrames(app, **options) if binary else app) as url:
         yield url
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -44,20 +45,27 @@ def _warm() -> socket.socket:
     return ours
 
 
+def _start(
+    words: Sequence[str], folder: Path, env: Mapping[str, str], files: list[int], background: bool = False
+) -> int:
+    """The exit code of a command, or the id of its process in the background."""
+    command = {"words": [str(PROGRAM), *words], "folder": str(folder), "env": {**env}, "background": background}
+    warm = _warm()
+    socket.send_fds(warm, [json.dumps(command).encode()], files)
+    try:
+        return int(warm.recv(16))
+    except TimeoutError:  # its late answer must not be taken for the next one's
+        _warm.cache_clear()
+        warm.close()
+        raise
+
+
 def run_program(*words: str, folder: Path, env: dict[str, str], typed: str = "") -> Ran:
     """The program in a process of its own, with this folder and this environment."""
-    command = {"words": [str(PROGRAM), *words], "folder": str(folder), "env": env}
-    warm = _warm()
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(typed.encode())
         given.seek(0)
-        socket.send_fds(warm, [json.dumps(command).encode()], [given.fileno(), out.fileno(), err.fileno()])
-        try:
-            code = int(warm.recv(16))
-        except TimeoutError:  # its late answer must not be taken for the next one's
-            _warm.cache_clear()
-            warm.close()
-            raise
+        code = _start(words, folder, env, [given.fileno(), out.fileno(), err.fileno()])
         out.seek(0)
         err.seek(0)
         return Ran(code, out.read().decode(), err.read().decode())
@@ -96,12 +104,14 @@ def somebody(folder: Path) -> Person:
 def gateway(*words: str) -> Iterator[str]:
     """A gateway on a port of its own, as an operator starts it; its URL."""
     transport = () if "--transport" in words else ("--transport", "http")
-    command = [str(PROGRAM), "serve", *transport, "--port", "0", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    ours, theirs = os.pipe()
+    with open(ours, encoding="utf-8") as out, open(os.devnull, "rb") as nothing:
+        files = [nothing.fileno(), theirs, 2]
+        process = _start(("serve", *transport, "--port", "0", *words), Path.cwd(), os.environ, files, background=True)
+        os.close(theirs)
         try:
-            found = (re.search(r"MCP endpoint (http://\S+)/(?:mcp|sse)", line) for line in process.stdout)
-            yield next(match[1] for match in found if match)
+            lines = (re.search(r"MCP endpoint (http://\S+)/(?:mcp|sse)", line) for line in out)
+            yield next(match[1] for match in lines if match)
         finally:
-            process.terminate()
-            process.communicate(timeout=SECONDS)
+            os.kill(process, signal.SIGTERM)
+            out.read()  # until it has ended

@@ -1,92 +1,97 @@
-"""Strategies of configuration values, made from the table of keys. In: a kind. Out: values it takes, or near misses."""
+"""Configurations for tests: made from sections, and drawn from the models by hypothesis."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from leafgate.config.keys import HASH, STATE, TOP
-from leafgate.config.kinds import (
-    SECURE_URL,
-    FilePath,
-    Kind,
-    ListOf,
-    MapOf,
-    Number,
-    Section,
-    Switch,
-    Text,
-    Whole,
-    Written,
-)
+from leafgate.config.document import Document
+from leafgate.config.kinds import SECURE_URL, STATE, Kind, ListOf, MapOf, Section, keys_of, kind_of
+from leafgate.config.load import config_of
+from leafgate.config.models import Config, ConfigFile, Hash
 
 NAMES = st.text("abcdefgh_-", min_size=1, max_size=8)
+FILES = NAMES.map(lambda name: f"{name}.json")
 OF_PATTERN = {
-    r"https?://[^\s/]\S*": NAMES.map(lambda name: f"http://{name}/mcp"),
-    SECURE_URL.pattern: st.sampled_from(["https://x/m", "http://127.0.0.1:80/m", "http://localhost", "http://[::1]"]),
-    HASH.pattern: st.sampled_from(["sha256:" + "0a" * 32, "scrypt:16384:8:1:YQ==:YQ=="]),
-    STATE.pattern: st.sampled_from(
+    r"^(https?://[^\s/]\S*)$": NAMES.map(lambda name: f"http://{name}/mcp"),
+    SECURE_URL.schema["pattern"]: st.sampled_from(
+        ["https://x/m", "http://127.0.0.1:80/m", "http://localhost", "http://[::1]"]
+    ),
+    kind_of(Hash)[0].schema["pattern"]: st.sampled_from(["sha256:" + "0a" * 32, "scrypt:16384:8:1:YQ==:YQ=="]),
+    STATE.schema["pattern"]: st.sampled_from(
         ["memory", "sqlite:a b.db", "redis://db/0", "valkeys://a:b@db:1/2", "unix:///r.sock"]
     ),
-    r"(sha256:)?[0-9a-fA-F]{64}": st.sampled_from(["a" * 64, "sha256:" + "0A" * 32]),
-    r"[a-z0-9-]{1,40}": st.text("ab9-", min_size=1, max_size=40),
+    r"^((sha256:)?[0-9a-fA-F]{64})$": st.sampled_from(["a" * 64, "sha256:" + "0A" * 32]),
+    r"^([a-z0-9-]{1,40})$": st.text("ab9-", min_size=1, max_size=40),
 }
 WRONG = st.sampled_from([None, True, 0, -1, 1.5, 10**12, "", "zz", [], [[]], [None], {}, {"zz": 1}, {"a": None}])
 
 
-def valid(kind: Kind, least: int = 0) -> st.SearchStrategy[Any]:
+def make_config(**sections: Any) -> Config:
+    """The configuration in a file with these sections; a ConfigError where they are wrong."""
+    return config_of(Document(Path("leafgate.yaml"), "yaml", {"catalog": "tools.json", **sections}), {})
+
+
+def valid(kind: Any, entry: Any = None, least: int = 0) -> st.SearchStrategy[Any]:
     """Values that fit the kind; objects and lists with so many entries or more."""
     match kind:
-        case Section():
-            return section(kind)
         case MapOf():
-            return st.dictionaries(NAMES, valid(kind.value), min_size=least, max_size=2)
+            return st.dictionaries(NAMES, valid(*kind_of(entry)), min_size=least, max_size=2)
         case ListOf():
-            listed = st.lists(valid(kind.entry), min_size=max(least, kind.least), max_size=2)
-            return valid(kind.entry) | listed if kind.or_one else listed
-        case Text():
-            return text(kind)
+            inner = valid(*kind_of(entry))
+            listed = st.lists(inner, min_size=max(least, kind.least), max_size=2)
+            return inner | listed if kind.or_one else listed
+        case type():
+            return section(kind)
+        case Kind(choices=(_, *_)):
+            return st.sampled_from(kind.choices)
         case _:
-            return scalar(kind)
+            return scalar(kind.schema)
 
 
-def text(kind: Text) -> st.SearchStrategy[str]:
-    if kind.choices:
-        return st.sampled_from(kind.choices)
-    return OF_PATTERN[kind.pattern] if kind.pattern else st.text("abc*:", min_size=kind.least, max_size=6)
-
-
-def scalar(kind: Kind) -> st.SearchStrategy[Any]:
-    match kind:
-        case Written():
-            return NAMES | st.integers(0, 99) | st.booleans()
-        case FilePath():
-            return NAMES.map(lambda name: f"{name}.json")
-        case Switch():
+def scalar(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that fit the JSON Schema of a scalar kind."""
+    match schema:
+        case {"pattern": pattern}:
+            return OF_PATTERN.get(pattern, FILES)
+        case {"type": "string"}:
+            return st.text("abc*:", min_size=schema.get("minLength", 0), max_size=6)
+        case {"type": "boolean"}:
             return st.booleans()
-        case Whole():
-            return st.integers(kind.least, 10**9 if kind.most is None else kind.most)
+        case {"type": "integer", "minimum": least}:
+            return st.integers(least, schema.get("maximum", 10**9))
+        case {"type": "number", "maximum": most}:
+            least = schema.get("minimum", schema.get("exclusiveMinimum"))
+            return st.floats(least, most, exclude_min="exclusiveMinimum" in schema)
         case _:
-            assert isinstance(kind, Number)
-            return st.floats(kind.least, kind.most, exclude_min=kind.above)
+            return NAMES | st.integers(0, 99) | st.booleans()
 
 
-def section(kind: Section) -> st.SearchStrategy[dict[str, Any]]:
-    needed = {key.name for key in kind.keys if key.required} | {*kind.any_of[:1]}
+def valid_sections(*names: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of these keys of a file, with values that fit."""
+    keys = keys_of(ConfigFile)
+    return st.fixed_dictionaries({}, optional={name: valid(keys[name].kind, keys[name].entry) for name in names})
+
+
+def section(kind: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
+    keys = keys_of(kind)
+    needed = {key.name for key in keys.values() if key.required} | {*kind.any_of[:1]}
     one_of = [{name} for name in kind.exactly_one] or [set[str]()]
 
     def with_one(chosen: set[str]) -> st.SearchStrategy[dict[str, Any]]:
         always = needed | chosen
-        fitting = [key for key in kind.keys if key.name not in {*kind.exactly_one} - chosen]
-        given = {key.name: valid(key.kind, least=int(key.name in kind.any_of[:1])) for key in fitting}
-        optional = {name: each for name, each in given.items() if name not in always}
-        return st.fixed_dictionaries({name: given[name] for name in always}, optional=optional)
+        fitting = [key for key in keys.values() if key.name not in {*kind.exactly_one} - chosen]
+        values = {key.name: valid(key.kind, key.entry, least=int(key.name in kind.any_of[:1])) for key in fitting}
+        optional = {name: each for name, each in values.items() if name not in always}
+        return st.fixed_dictionaries({name: values[name] for name in always}, optional=optional)
 
     return st.sampled_from(one_of).flatmap(with_one)
 
 
-DOCUMENTS = section(TOP)
+DOCUMENTS = section(ConfigFile)
 
 
 @st.composite
@@ -107,5 +112,5 @@ def near_misses(draw: st.DrawFn) -> dict[str, Any]:
     elif change == "remove":
         del holder[place]
     else:
-        holder[draw(st.sampled_from(["zz", "comand", *TOP.by_name]))] = draw(WRONG)
+        holder[draw(st.sampled_from(["zz", "comand", *keys_of(ConfigFile)]))] = draw(WRONG)
     return document

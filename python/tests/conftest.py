@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from redis_server import RedisServer, redis_server
 
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 from leafgate.tokens.encoder import Encoder
 
 MAPS = MapFiles()

@@ -8,7 +8,7 @@ from typing import Any
 
 from leafgate.context.holdings import Holdings
 from leafgate.model.context import ContextItem, ContextPack, ItemKind, LeafSpan
-from leafgate.model.leaf import Level, Payload
+from leafgate.model.leaf import LeafPayload, Level
 from leafgate.tokens.encoder import Encoder
 
 TALE = (
@@ -39,7 +39,7 @@ def holdings(encoder: Encoder, items: Sequence[ContextItem], level: Level = "can
 
 
 def with_leaf(given: ContextItem, encoder: Encoder) -> ContextItem:
-    payload = Payload(encoder.map.digest, encoder.encode(given.text))
+    payload = LeafPayload(encoder.map.digest, encoder.encode(given.text))
     span = LeafSpan(0, len(given.text), payload)
     return ContextItem(given.id, given.kind, given.text, given.parent_id, given.metadata, (span,))
 

@@ -9,22 +9,21 @@ from typing import Any, Protocol
 
 from redis_server import RedisServer
 
-from leafgate.admission.quota import RateLimits
-from leafgate.ports import ArtifactStore, BrowseStates, Quotas, ResultCache
-from leafgate.storage.browse_states import MemoryBrowseStates
-from leafgate.storage.memory import MemoryArtifactStore
-from leafgate.storage.quotas import RateLimiter
-from leafgate.storage.redis_artifacts import RedisArtifactStore
-from leafgate.storage.redis_browse import RedisBrowseStates
-from leafgate.storage.redis_cache import RedisResultCache
-from leafgate.storage.redis_link import RedisLink
-from leafgate.storage.redis_quotas import RedisQuotas
-from leafgate.storage.result_cache import CacheBounds, ToolResultCache
-from leafgate.storage.sqlite_artifacts import SqliteArtifactStore
-from leafgate.storage.sqlite_browse import SqliteBrowseStates
-from leafgate.storage.sqlite_cache import SqliteResultCache
-from leafgate.storage.sqlite_file import SqliteFile
-from leafgate.storage.sqlite_quotas import SqliteQuotas
+from leafgate.admission.policy import RateLimits
+from leafgate.model.rights import Quotas
+from leafgate.ports import ArtifactStore, BrowseStates, ResultCache, Tasks
+from leafgate.state.memory import MemoryArtifactStore, MemoryBrowseStates, MemoryTasks, RateLimiter, ToolResultCache
+from leafgate.state.records import ArtifactLimits, CacheBounds
+from leafgate.state.redis import (
+    RedisArtifactStore,
+    RedisBrowseStates,
+    RedisLink,
+    RedisQuotas,
+    RedisResultCache,
+    RedisTasks,
+)
+from leafgate.state.sqlite import SqliteArtifactStore, SqliteBrowseStates, SqliteQuotas, SqliteResultCache, SqliteTasks
+from leafgate.state.sqlite_file import SqliteFile
 
 
 class Time:
@@ -48,12 +47,14 @@ class Stores(Protocol):
 
     def browse(self) -> BrowseStates: ...
 
+    def tasks(self) -> Tasks: ...
+
     async def used(self, store: Any) -> int: ...
 
 
 class InMemory:
     def artifacts(self, **bounds: Any) -> ArtifactStore:
-        return MemoryArtifactStore(**bounds)
+        return MemoryArtifactStore(ArtifactLimits(**bounds))
 
     def cache(self, **bounds: Any) -> ResultCache:
         return ToolResultCache(**bounds)
@@ -64,6 +65,9 @@ class InMemory:
     def browse(self) -> BrowseStates:
         return MemoryBrowseStates()
 
+    def tasks(self) -> Tasks:
+        return MemoryTasks()
+
     async def used(self, store: Any) -> int:
         return int(store.used)
 
@@ -73,7 +77,7 @@ class InSqlite:
         self.file = SqliteFile(path)
 
     def artifacts(self, **bounds: Any) -> ArtifactStore:
-        return SqliteArtifactStore(self.file, **bounds)
+        return SqliteArtifactStore(self.file, ArtifactLimits(**bounds))
 
     def cache(self, **bounds: Any) -> ResultCache:
         return SqliteResultCache(self.file, CacheBounds(**bounds))
@@ -84,6 +88,9 @@ class InSqlite:
     def browse(self) -> BrowseStates:
         return SqliteBrowseStates(self.file)
 
+    def tasks(self) -> Tasks:
+        return SqliteTasks(self.file)
+
     async def used(self, store: Any) -> int:
         return int(await store.used())
 
@@ -93,7 +100,7 @@ class InRedis:
         self.link = RedisLink(url)
 
     def artifacts(self, **bounds: Any) -> ArtifactStore:
-        return RedisArtifactStore(self.link, **bounds)
+        return RedisArtifactStore(self.link, ArtifactLimits(**bounds))
 
     def cache(self, **bounds: Any) -> ResultCache:
         return RedisResultCache(self.link, CacheBounds(**bounds))
@@ -103,6 +110,9 @@ class InRedis:
 
     def browse(self) -> BrowseStates:
         return RedisBrowseStates(self.link)
+
+    def tasks(self) -> Tasks:
+        return RedisTasks(self.link)
 
     async def used(self, store: Any) -> int:
         return int(await store.used())

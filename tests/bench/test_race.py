@@ -25,7 +25,7 @@ KEPT: Final = results.read()
 
 @pytest.mark.parametrize("name", docs.make(KEPT))
 def test_the_documents_are_made_of_the_kept_results(name: str) -> None:
-    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == docs.make(KEPT)[name], "run bench/race/docs.py"
+    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == docs.make(KEPT)[name], "run just bench-page"
 
 
 def test_the_kept_results_are_of_a_full_run_with_every_peer() -> None:

@@ -21,7 +21,7 @@ from gateways import SERVERS, gateway_on_http, text_of  # noqa: E402
 from mcp import Client  # noqa: E402
 from playwright.async_api import Page, expect  # noqa: E402
 
-from leafgate.cli.embedded import TIME_SERVER  # noqa: E402
+from leafgate.compose.servers import TIME_SERVER  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 1180

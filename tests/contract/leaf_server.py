@@ -11,8 +11,8 @@ from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from leafgate.codec.write_leaf import wrap_tool_call
-from leafgate.storage.map_fetch import load_encoder
+from leafgate.codec.leaf import wrap_tool_call
+from leafgate.maps.fetch import load_encoder
 
 ENCODER = load_encoder(sys.argv[1], sys.argv[2])
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}

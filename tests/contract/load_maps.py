@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from leafgate.maps import fetch
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
-from leafgate.storage import map_fetch
 
 KINDS = {
     MapDigestError: "bad-digest",
@@ -22,9 +22,9 @@ KINDS = {
 
 def answer(line: dict[str, Any]) -> dict[str, Any]:
     digest = line["hash"] if "hash" in line else hashlib.sha256(Path(line["file"]).read_bytes()).hexdigest()
-    map_fetch._LOADED.clear()  # a digest that is in memory is not read again, and here it is to be read
+    fetch._LOADED.clear()  # a digest that is in memory is not read again, and here it is to be read
     try:
-        encoder = map_fetch.load_encoder(line["file"], digest)
+        encoder = fetch.load_encoder(line["file"], digest)
     except tuple(KINDS) as error:
         found = {"error": KINDS[type(error)], "message": str(error)}
         if isinstance(error, MapHashMismatchError):

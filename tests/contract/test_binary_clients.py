@@ -13,7 +13,7 @@ import pytest
 from gateways import SERVERS, gateway_on_http
 from implementations import HERE, TIME_LIMIT
 
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 
 MAP = "qwen/qwen2"
 ENCODER = MapFiles().load(MAP)

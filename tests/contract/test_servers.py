@@ -15,10 +15,9 @@ from implementations import HERE, ROOT, TIME_LIMIT
 from mcp import Client, StdioServerParameters
 from nasty_texts import nasty_texts
 
-from leafgate.codec.read_leaf import has_codec_meta, read_codec_meta
-from leafgate.codec.verify_leaf import verify_codec_meta
+from leafgate.codec.leaf import has_codec_meta, read_codec_meta, verify_codec_meta
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 TIME_SERVER = ROOT / "typescript" / "dist" / "examples" / "time-server" / "main.js"
 SERVED = ("qwen/qwen2", "openai/cl100k_base", "toy-metaspace")  # the other maps differ in their tables only

@@ -20,12 +20,12 @@ PAGES = sorted(
 )
 # Pages with tests of their own, which ask more of them.
 ELSEWHERE = {
-    ("docs/maps.md", "sh"): "python/tests/test_cli_maps.py",
-    ("docs/recipes.md", "sh"): "python/tests/test_recipes.py",
-    ("docs/security.md", "sh"): "python/tests/test_security_doc.py",
-    ("docs/security.md", "yaml"): "python/tests/test_security_doc.py",
-    ("docs/context.md", "python"): "python/tests/test_context.py",
-    ("docs/library.md", "python"): "python/tests/test_embed.py",
+    ("docs/maps.md", "sh"): "python/tests/cli/test_cli_maps.py",
+    ("docs/recipes.md", "sh"): "python/tests/embed/test_recipes.py",
+    ("docs/security.md", "sh"): "python/tests/embed/test_security_doc.py",
+    ("docs/security.md", "yaml"): "python/tests/embed/test_security_doc.py",
+    ("docs/context.md", "python"): "python/tests/embed/test_context.py",
+    ("docs/library.md", "python"): "python/tests/embed/test_embed.py",
     ("typescript/README.md", "sh"): "tests/packages/test_npm_tarball.py",
 }
 # All that is not run, and why. Something new here wants a better reason than that it fails.

@@ -49,7 +49,7 @@ SHAPES: dict[str, str | None] = {
     "structured-is-list": "still readable",
     "input-required-without-questions": None,
     "deep": None,
-    "surrogate": None,
+    "surrogate": "half \ufffd of a pair\nstill readable",
     "result-is-list": None,
     "result-is-null": None,
     "neither": None,

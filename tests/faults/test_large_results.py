@@ -10,6 +10,8 @@ import pytest
 from faulty_gateway import PATIENCE, Gate, faulty, http_gateway, text_of, url_of
 from mcp import Client
 
+from leafgate.model.envelope import ACCEPT_FULL
+
 pytestmark = pytest.mark.anyio
 
 MEGABYTES = 100
@@ -39,7 +41,7 @@ async def test_several_results_of_100_megabytes_at_once(tmp_path: Path) -> None:
 
             async def one(seed: str) -> None:
                 call = {"tool_id": tool_id, "args": {"megabytes": MEGABYTES, "seed": seed}}
-                result = await client.call_tool("tool_execute", call)
+                result = await client.call_tool("tool_execute", call, meta=ACCEPT_FULL)
                 assert not result.is_error
                 assert len(result.model_dump_json()) < 20_000
                 (kept,) = result.meta["leafgate/envelope"]["artifacts"]

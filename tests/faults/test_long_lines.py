@@ -11,8 +11,7 @@ from faulty_gateway import PATIENCE, SERVER
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
-from leafgate.upstream import child
-from leafgate.upstream.server_spec import StdioServer
+from leafgate.upstream import StdioServer, child
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +27,8 @@ async def test_a_line_beyond_the_bound(tmp_path: Path, monkeypatch: pytest.Monke
     with (tmp_path / "stderr").open("w") as errlog, anyio.fail_after(PATIENCE):
         async with child.child_streams(command, errlog) as (read, write):
             await write.send(call(1, "large", megabytes=0.4))
-            assert (await read.receive()).message.id == 1
+            assert (await anext(read)).message.id == 1
             await write.send(call(2, "large", megabytes=3))
             await write.send(call(3, "echo", text="still here"))
-            answer = (await read.receive()).message
+            answer = (await anext(read)).message
             assert (answer.id, answer.result["content"][0]["text"]) == (3, "still here")

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from faulty_gateway import Faulty, Gate, error_of, faulty, gateway, until
 
-from leafgate.upstream.server_spec import ServerSpec
+from leafgate.upstream import ServerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ async def test_stopped_for_good_and_started_anew(tmp_path: Path) -> None:
 
 
 async def test_a_slow_call_is_no_hang(tmp_path: Path) -> None:
-    server = faulty(tmp_path, timeout=0.5)
+    server = faulty(tmp_path, timeout=2)
     async with gateway(tmp_path, server) as gate:
         pid = await gate.answer("pid")
         assert (await gate.error("hang"))["error"] == "UPSTREAM_TIMEOUT"

@@ -18,25 +18,29 @@ from leafgate import ContextError, load_mcp_session_jsonl
 from leafgate.browse.navigate import list_path
 from leafgate.catalog.intake import intake
 from leafgate.catalog.tree import build_tree
-from leafgate.codec.arguments import ARGUMENTS_KEY, claimed_arguments, decode_arguments
+from leafgate.clean.cleaner import Cleaner
 from leafgate.codec.compression import CompressionError, choose_encoding, compress, decompress
-from leafgate.codec.frames import FrameError, FrameReader, pack_frame
-from leafgate.codec.message_json import json_from_packed, packed_from_json
-from leafgate.codec.negotiate import ACCEPT_META_KEY, negotiate
-from leafgate.codec.read_leaf import strip_everywhere, take_ids
-from leafgate.codec.sse_events import EventError, EventReader
+from leafgate.codec.frames import (
+    EventError,
+    EventReader,
+    FrameError,
+    FrameReader,
+    json_from_packed,
+    pack_frame,
+    packed_from_json,
+)
+from leafgate.codec.leaf import strip_everywhere, take_ids
+from leafgate.codec.negotiate import ACCEPT_META_KEY, ARGUMENTS_KEY, decode_arguments, negotiate, read_argument_ids
 from leafgate.config.document import document_of
+from leafgate.config.formats import toml_lines
 from leafgate.config.load import config_of
-from leafgate.config.toml_lines import toml_lines
-from leafgate.firewall.cleaner import make_cleaner
-from leafgate.firewall.views import show
-from leafgate.model.call import Origin
-from leafgate.model.envelope import Artifact
+from leafgate.digest.views import show
+from leafgate.maps.files import MapFiles
+from leafgate.model.envelope import Artifact, Origin
 from leafgate.model.errors import CatalogError, ConfigError, GatewayError, MapError
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.model.tool_id import format_tool_id, parse_tool_id, tool_id_for
-from leafgate.server.frame_wish import Refusal, body_encoding, read_wish
-from leafgate.storage.map_files import MapFiles
+from leafgate.model.tool import format_tool_id, parse_tool_id, tool_id_for
+from leafgate.server.frames import FrameRefusal, body_encoding, read_wish
 from leafgate.tokens.encoder import make_encoder
 from leafgate.tokens.token_map import read_map
 from leafgate.tokens.verify import check
@@ -44,7 +48,7 @@ from leafgate.tokens.verify import check
 ROOT = Path(__file__).resolve().parents[2]
 TOY = MapFiles().load("toy")
 TOY_FILE = (ROOT / "maps" / "toy.json").read_bytes()
-CLEANER = make_cleaner()
+CLEANER = Cleaner()
 BUDGET = 300
 UNPACKED = 1 << 20
 
@@ -196,7 +200,7 @@ def _judge_ids(given: tuple[str, list[Any], Any]) -> None:
 
 
 def _read_arguments(args: Mapping[str, Any]) -> None:
-    claimed = claimed_arguments(args)
+    claimed = read_argument_ids(args)
     if claimed is not None:
         assert isinstance(decode_arguments(claimed, TOY), dict)
 
@@ -402,7 +406,7 @@ READERS: tuple[Reader, ...] = (
             changed(b"stream_format=msgpack", b"stream_format=json&stream_format=x", b"%ff=%00"),
         ),
         _read_headers,
-        (Refusal,),
+        (FrameRefusal,),
     ),
     Reader(
         "configuration",

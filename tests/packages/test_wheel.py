@@ -20,8 +20,10 @@ def test_what_is_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     sources = {f"leafgate/{path.relative_to(PACKAGE)}" for path in PACKAGE.rglob("*.py")}
+    tables = {f"leafgate/data/{path.name}" for path in (PACKAGE / "data").glob("*.toml")}
     shown = {f"leafgate/server/dashboard/{path.name}" for path in (PACKAGE / "server" / "dashboard").iterdir()}
-    assert sources | shown <= names
+    assert len(tables) >= 3
+    assert sources | tables | shown <= names
     assert {
         "leafgate/maps/openai/cl100k_base.json",
         "leafgate/maps/index.json",

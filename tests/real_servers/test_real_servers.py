@@ -15,8 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, TextContent
 from published import LEAFGATE, require_installed, server_blocks
 
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.verify import check
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +156,21 @@ async def test_everything_tells_of_progress(behind: Behind, ids: dict[str, str])
     done = await behind.client.call_tool("tool_execute", call, progress_callback=on_progress)
     assert not done.is_error
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+async def test_everything_runs_a_tool_that_exists_only_as_a_task(behind: Behind, ids: dict[str, str]) -> None:
+    """It has the tasks of 2025-11-25. The question of the ambiguous one cannot be put to this client."""
+    steps: list[str | None] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(message)
+
+    args = {"topic": "rye", "ambiguous": True}
+    call = {"tool_id": ids["everything:simulate-research-query"], "args": args}
+    done = await behind.client.call_tool("tool_execute", call, progress_callback=on_progress)
+    assert not done.is_error, text_of(done)
+    assert "# Research Report: rye (technical (default - elicitation unavailable))" in text_of(done)
+    assert "Gathering sources..." in steps
 
 
 async def test_filesystem_reads_and_writes(behind: Behind, ids: dict[str, str]) -> None:

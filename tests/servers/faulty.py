@@ -175,6 +175,7 @@ def shape(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         "annotations-odd": {"content": [{**block, "annotations": "loud"}]},
         "leaf-odd": {"content": [{**block, "_meta": {"ai.codec/leaf-tokenization": {"map_id": 5, "ids": "x"}}}]},
         "is-error-is-text": {"content": [block], "isError": "perhaps"},
+        "tool-error": {"content": [block], "isError": True},
         "structured-is-list": {"content": [block], "structuredContent": [1, 2]},
         "surrogate": {"content": [{"type": "text", "text": "half \ud83d of a pair"}, block]},
         "deep": {"content": [block], "structuredContent": _deep(400)},

@@ -10,9 +10,9 @@ import json
 import sys
 from typing import Any
 
-from leafgate.codec.write_leaf import build_meta_block
+from leafgate.codec.leaf import build_meta_block
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 TEXT = "It is currently 14:30 UTC."
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -8,9 +8,9 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, Tool
 
-from leafgate.codec.write_leaf import wrap_tool_call
+from leafgate.codec.leaf import wrap_tool_call
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 TEXT = "It is currently 14:30 UTC."
 SCHEMA = {"type": "object", "properties": {"timezone": {"type": "string"}}, "additionalProperties": False}

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import hmac
 import json
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -43,8 +44,8 @@ from mcp.client.auth.utils import (
     handle_protected_resource_response,
 )
 
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -144,6 +145,22 @@ def test_the_metadata_is_open(gateway: Guarded, path: str) -> None:
         "authorization_servers": [ISSUER],
         "bearer_methods_supported": ["header"],
     }
+
+
+@pytest.mark.parametrize("path", ["/mcp/server-card", "/.well-known/mcp/server-card.json"])
+def test_the_server_card_is_open_and_names_nothing_behind_the_gateway(gateway: Guarded, path: str) -> None:
+    answer = gateway.get(path)
+    card = answer.json()
+    assert answer.headers["content-type"] == "application/mcp-server-card+json"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert card.keys() == {"$schema", "name", "version", "title", "description", "remotes"}
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", card["name"])
+    assert len(card["description"]) <= 100
+    (remote,) = card["remotes"]
+    assert (remote["type"], remote["url"]) == ("streamable-http", AUDIENCE)
+    assert {"2025-11-25", "2026-07-28"} <= {*remote["supportedProtocolVersions"]}
+    assert [(header["name"], header["isSecret"]) for header in remote["headers"]] == [("Authorization", True)]
+    assert "notes" not in answer.text
 
 
 def unsigned() -> str:
@@ -309,11 +326,12 @@ def passing_through(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarde
 async def test_where_tools_are_listed_each_has_their_own_list(passing_through: Guarded, protocol: str) -> None:
     async with passing_through.client(ANN.secret, protocol) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
-        assert listed == ["search_notes", "read_note", "export_notes", "tool_view"]
+        assert listed == ["tool_view", "search_notes", "read_note", "export_notes"]
         read = await client.call_tool("read_note", {"number": 7})
         assert read.structured_content["number"] == 7
-        for theirs in ("beta__read_note", "alpha__read_note", "never_heard_of"):
-            assert (await error_of(client, theirs, number=7))["error"] == "HYDRATE_FAILED"
+        never = await refusal_of(client.call_tool("never_heard_of", {"number": 7}))
+        for theirs in ("beta__read_note", "alpha__read_note"):
+            assert await refusal_of(client.call_tool(theirs, {"number": 7})) == never
         assert (await error_of(client, "count_notes"))["error"] == "PERMISSION_DENIED"
     async with passing_through.client(OPS.secret, protocol) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
@@ -578,7 +596,7 @@ def test_a_token_that_is_taken_back_is_good_no_longer(followed: Followed) -> Non
     assert soon(lambda: running.post(ping, ann.secret, **{"mcp-session-id": session}).status_code == 401)
     assert running.post(INITIALIZE, ben.secret).status_code == 200
     write_settings(followed.folder)  # to switch auth off takes a restart; until then the last tokens hold
-    assert soon(lambda: "needs a restart to take hold: auth" in running.log.read_text())
+    assert soon(lambda: "needs a restart to take effect: auth" in running.log.read_text())
     assert running.post(INITIALIZE).status_code == 401
     assert running.post(INITIALIZE, ann.secret).status_code == 401
     assert running.post(INITIALIZE, ben.secret).status_code == 200
@@ -680,8 +698,8 @@ async def test_sse_is_guarded_in_the_same_way(tmp_path: Path) -> None:
             assert (post(ben), post(ann)) == (404, 202)
 
 
-async def test_sse_without_auth_keeps_clients_apart(tmp_path: Path) -> None:
-    with guarded_gateway(tmp_path, transport="sse", mcpServers={"alpha": NOTES}) as running:
+async def test_sse_without_auth_keeps_clients_apart_if_the_operator_says_so(tmp_path: Path) -> None:
+    with guarded_gateway(tmp_path, transport="sse", owner="session", mcpServers={"alpha": NOTES}) as running:
         async with running.sse_client(None) as one, running.sse_client(None) as two:
             exported = await one.call_tool("tool_execute", {"tool_id": (await ids_at(one, "/alpha"))["export_notes"]})
             (kept,) = exported.meta["leafgate/envelope"]["artifacts"]

@@ -18,8 +18,8 @@ from gateways import SERVERS, HttpGateway, gateway_on_http, gateway_on_stdio, te
 from mcp import Client
 from servers.leaf_faults import ANSWERS, QWEN, RESOURCE, RIGHT, SECRET, SPELLED, TEXT
 
+from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -133,11 +133,14 @@ async def test_what_is_no_payload_is_plain_text(gateway: HttpGateway) -> None:
             assert codec.news() == ({"tokenizeCalls": 1} if block.text else {"empty-text": 1}), fault
 
 
-async def test_text_that_is_no_utf8_is_an_error_with_right_ids(gateway: HttpGateway) -> None:
+async def test_a_lone_surrogate_becomes_a_replacement_character_with_right_ids(gateway: HttpGateway) -> None:
+    codec = Codec(gateway)
     async with faults(gateway) as client:
         result = await answer(client, "surrogate")
-        assert json.loads(text_of(result))["error"] == "UPSTREAM_ERROR"
-        assert ids_of(result.content[0]) == QWEN.encode(text_of(result))
+        assert not result.is_error
+        assert text_of(result) == "a\ufffdb"
+        assert ids_of(result.content[0]) == QWEN.encode("a\ufffdb")
+        assert codec.news() == {"tokenizeCalls": 1, "text-mismatch": 1}
 
 
 async def test_each_block_is_judged_by_itself(gateway: HttpGateway) -> None:

@@ -93,7 +93,7 @@ def test_a_call_that_takes_too_long_is_ended_and_so_are_the_servers(tmp_path: Pa
         assert gateway.process.wait(READY_SECONDS) == 0
         calling.join(READY_SECONDS)
         assert calling.outcome is not None, "the client still waits"
-        assert "result" not in (calling.outcome if isinstance(calling.outcome, dict) else {})
+        assert "may have been carried out" in calling.outcome["error"]["message"]
     assert not [child for child in children if is_there(child)]
 
 
@@ -149,7 +149,7 @@ def test_a_busy_port_is_told(tmp_path: Path) -> None:
     [
         ({"state": "sqlite:no/folder\0/x"}, "state"),
         ({"state": "redis://127.0.0.1:1/0"}, "redis://127.0.0.1:1/0: not reachable"),
-        ({"state": "sqlite:leafgate.json"}, "no SQLite database"),
+        ({"state": "sqlite:leafgate.json"}, "not an SQLite database"),
         ({"maps": {"files": ["broken.json"]}, "map": "broken"}, "broken.json"),
         ({"maps": {"files": ["missing.json"]}}, "missing.json"),
     ],
@@ -219,5 +219,35 @@ def test_why_a_required_server_is_missing_is_told_without_its_secrets(tmp_path: 
         ran = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS, check=False)
         server.shutdown()
     assert ran.returncode == 2
-    assert "a required server did not come up: far: AUTH_FAILED" in ran.stderr
+    assert "a required server did not start: far: AUTH_FAILED" in ran.stderr
     assert "k3y-of-the-operator" not in ran.stdout + ran.stderr
+
+
+def test_a_client_that_does_not_wait_for_a_discovery_can_initialize(tmp_path: Path) -> None:
+    """As @ai-sdk/mcp does: it takes a server that has not answered within a second for one of the handshake era."""
+    versions = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    client = {"io.modelcontextprotocol/clientInfo": {"name": "hasty", "version": "1"}}
+    envelope = {**versions, **client, "io.modelcontextprotocol/clientCapabilities": {}}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "hasty", "version": "1"}}
+    sent: list[dict[str, Any]] = [
+        {"id": 1, "method": "server/discover", "params": {"_meta": envelope}},
+        {"id": 2, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 3, "method": "tools/list", "params": {}},
+    ]
+    command = [str(LEAFGATE), "serve", "--config", config_file(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in sent))
+        process.stdin.flush()
+        answers: dict[int, Any] = {}
+        for line in process.stdout:
+            answer = json.loads(line)
+            answers[answer.get("id")] = answer
+            if 3 in answers:
+                break
+        process.stdin.close()
+        assert process.wait(READY_SECONDS) == 0
+    assert answers[2]["result"]["protocolVersion"] == "2025-11-25"
+    assert "tool_browse" in {tool["name"] for tool in answers[3]["result"]["tools"]}

@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from leafgate.server.map_routes import MAPS_PATH, map_routes
-from leafgate.storage.map_files import MapFiles
-from leafgate.storage.map_shelf import MapShelf
+from leafgate.maps.files import MapFiles
+from leafgate.maps.shelf import MapShelf
+from leafgate.server.routes import MAPS_PATH, map_routes
 
 LOADER = Path(__file__).with_name("load-map.mjs")
 TEXT = "It is currently 14:30 UTC. \u4e2d\u6587 \U0001f600"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,9 +13,12 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from anyio.abc import TaskStatus
 from gateways import ROOT, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import ToolListChangedNotification
+
+from leafgate.model.envelope import ACCEPT_FULL
 
 pytestmark = pytest.mark.anyio
 
@@ -53,14 +57,15 @@ async def names(client: Client) -> list[str]:
 async def test_transparent_lists_everything_without_schemas(tmp_path: Path) -> None:
     async with gateway(tmp_path, {"notes": NOTES}, mode="transparent") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        (listed,) = [name for name in tools if name.startswith("notes:search_notes#")]
-        assert tools[listed].input_schema == {"type": "object"}
-        assert {"tool_hydrate", "tool_execute", "tool_view"} <= tools.keys()
+        assert [*tools][:3] == ["tool_hydrate", "tool_execute", "tool_view"]
         assert "tool_browse" not in tools
-        refused = await client.call_tool(listed, {"query": "rye"})
-        assert "tool_execute" in json.loads(text_of(refused))["message"]
+        listed = "search_notes"
+        assert tools[listed].input_schema == {"type": "object"}
         schema = json.loads(text_of(await client.call_tool("tool_hydrate", {"tool_id": listed})))["args_schema"]
         assert schema["required"] == ["query"]
+        assert "rye loaf" in text_of(await client.call_tool(listed, {"query": "rye"}))
+        refused = json.loads(text_of(await client.call_tool(listed, {"query": 5})))
+        assert refused["details"]["violations"][0]["pointer"] == "/query"
         answered = await client.call_tool("tool_execute", {"tool_id": listed, "args": {"query": "rye"}})
         assert "rye loaf" in text_of(answered)
 
@@ -99,6 +104,90 @@ async def test_names_that_two_servers_share_are_prefixed_on_both_sides(tmp_path:
         assert len(pids) == 2
 
 
+@pytest.mark.parametrize("mode", ["transparent", "passthrough"])
+async def test_every_listed_name_is_one_that_model_apis_take_and_is_called(tmp_path: Path, mode: str) -> None:
+    odd = ["a.b", "a/b", "a b", "a_b", "日本語", "中文", "x" * 100, "x" * 99 + "y", "tool_view", ""]
+    server = tmp_path / "many.py"
+    server.write_text(MANY.format(names=[*odd, *(f"tool{n}" for n in range(250))]))
+    async with gateway(tmp_path, {"many": {"command": sys.executable, "args": [str(server)]}}, mode=mode) as client:
+        first = [tool.name for tool in (await client.list_tools()).tools]
+        own = ["tool_hydrate", "tool_execute", "tool_view"] if mode == "transparent" else ["tool_view"]
+        assert first[: len(own)] == own
+        listed = await names(client)
+        assert len({*listed}) == len(listed) == len(own) + 259  # the empty name is left out
+        assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in listed)
+        called = [text_of(await client.call_tool(name, {})) for name in listed[len(own) : len(own) + 9]]
+        assert called == odd[:-1]
+        assert {"a_b", "many__tool_view", "tool249"} <= {*listed}
+
+
+async def test_prefixed_names_do_not_change_when_a_server_arrives(tmp_path: Path) -> None:
+    listed = []
+    for servers in ({"one": moody()}, {"one": moody(), "two": moody()}):
+        async with gateway(tmp_path, servers, mode="passthrough", prefix_names=True) as client:
+            listed.append(set(await names(client)))
+            assert text_of(await client.call_tool("one__echo", {"text": "hello"})) == "hello"
+    assert listed[0] < listed[1]
+    assert {name.partition("__")[0] for name in listed[1]} == {"one", "two", "tool_view"}
+
+
+async def test_the_first_list_has_the_tools_of_servers_that_are_starting_and_no_change_follows(tmp_path: Path) -> None:
+    told = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    servers = {
+        "slow": {"command": "sh", "args": ["-c", f"sleep 1; exec {sys.executable} {MOODY}"]},
+        "gone": {"command": "no-such-command-anywhere"},  # not waited for
+    }
+    command = ("--config", config_file(tmp_path, servers, mode="passthrough", startup_wait_seconds=60))
+    async with gateway_on_stdio(*command, mode="legacy", message_handler=hear) as client:
+        assert "grow" in await names(client)
+        await anyio.sleep(0.5)  # a notification of the start would come within 50 ms
+        assert not told.is_set()
+        await client.call_tool("grow", {})
+        with anyio.fail_after(PATIENCE):
+            await told.wait()
+        assert "grown" in await names(client)
+
+
+async def test_a_list_does_not_wait_longer_than_the_operator_says(tmp_path: Path) -> None:
+    servers = {"notes": NOTES, "silent": {"command": "sleep", "args": ["300"], "start_timeout": 300}}
+    command = ("--config", config_file(tmp_path, servers, mode="passthrough", startup_wait_seconds=5))
+    with anyio.fail_after(PATIENCE):
+        async with gateway_on_stdio(*command) as client:
+            assert "search_notes" in await names(client)
+
+
+async def test_a_browse_says_that_all_servers_are_down(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"gone": {"command": "no-such-command-anywhere"}}) as client:
+        for args in ({"query": "search notes"}, {"path": "/"}, {"path": "/gone"}):
+            page = await client.call_tool("tool_browse", args, meta=ACCEPT_FULL)
+            assert text_of(page).startswith("All servers are down: gone (down).")
+            assert page.meta["leafgate/browse"]["notice"] == text_of(page)
+
+
+async def test_browse_and_execute_are_two_calls(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"notes": NOTES}) as client:
+        page = text_of(await client.call_tool("tool_browse", {"query": "search notes for a word"}))
+        tool_id, schema = re.search(r"^args of (\S+): (.*)$", page, re.MULTILINE).groups()
+        hydrated = json.loads(text_of(await client.call_tool("tool_hydrate", {"tool_id": tool_id})))
+        assert json.loads(schema) == hydrated["args_schema"]
+        assert json.loads(schema)["required"] == ["query"]
+        answered = await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {"query": "rye"}})
+        assert "rye loaf" in text_of(answered)
+
+
+async def test_what_clients_show_of_tools_is_listed(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"notes": NOTES}) as client:
+        tools = (await client.list_tools()).tools
+        assert all(tool.meta == {"anthropic/alwaysLoad": True} and tool.title for tool in tools)
+        hints = {tool.name: tool.annotations.read_only_hint for tool in tools}
+        assert hints == {"tool_browse": True, "tool_hydrate": True, "tool_execute": False, "tool_view": True}
+
+
 async def test_without_hydrate_there_are_three_meta_tools(tmp_path: Path) -> None:
     async with gateway(tmp_path, {"notes": NOTES}, hydrate=False) as client:
         assert await names(client) == ["tool_browse", "tool_execute", "tool_view"]
@@ -115,10 +204,10 @@ async def test_globs_and_namespaces_of_a_server(tmp_path: Path) -> None:
 async def test_a_dry_run_makes_no_call(tmp_path: Path) -> None:
     async with gateway(tmp_path, {"one": moody()}) as client:
         page = text_of(await client.call_tool("tool_browse", {"query": "die"}))
-        (die,) = [line.split(" ")[0] for line in page.splitlines() if ":die#" in line]
+        (die,) = [line.split(" ")[0] for line in page.splitlines() if line.startswith("one:die#")]
         report = await client.call_tool("tool_execute", {"tool_id": die, "dry_run": True})
         assert json.loads(text_of(report))["dry_run"] is True
-        (echo,) = [line.split(" ")[0] for line in page.splitlines() if ":echo#" in line]
+        (echo,) = [line.split(" ")[0] for line in page.splitlines() if line.startswith("one:echo#")]
         alive = await client.call_tool("tool_execute", {"tool_id": echo, "args": {"text": "still here"}})
         assert text_of(alive) == "still here"
 
@@ -151,7 +240,8 @@ async def test_the_policy_and_the_rate_limit_of_the_file_count(tmp_path: Path) -
 
 
 async def test_a_call_that_needs_approval_is_asked_of_the_person(tmp_path: Path) -> None:
-    settings = {"policy": {"rules": [{"effect": "require_approval"}]}, "mode": "passthrough"}
+    policy = {"rules": [{"effect": "require_approval"}]}
+    settings = {"policy": policy, "approvals": {"by": "client"}, "mode": "passthrough"}
     asked: list[str] = []
 
     async def answer(context: Any, params: Any) -> Any:
@@ -185,13 +275,13 @@ async def test_a_changed_list_is_told_to_the_client(tmp_path: Path, mode: str) -
             async with anyio.create_task_group() as group:
                 if mode == "auto":
 
-                    async def listen() -> None:
+                    async def listen(*, task_status: TaskStatus[None]) -> None:
                         async with client.listen(tools_list_changed=True) as events:
+                            task_status.started()
                             async for _ in events:
                                 told.set()
 
-                    group.start_soon(listen)
-                    await anyio.sleep(0.5)
+                    await group.start(listen)
                 await client.call_tool("grow", {})
                 with anyio.fail_after(PATIENCE):
                     await told.wait()
@@ -213,8 +303,30 @@ async def test_poisoned_definitions_are_held_back_by_policy(tmp_path: Path) -> N
     server.write_text(POISONED)
     servers = {"math": {"command": sys.executable, "args": [str(server)]}}
     async with gateway(tmp_path, servers, mode="passthrough", on_risk="hold") as client:
-        assert await names(client) == ["add", "tool_view"]
+        assert await names(client) == ["tool_view", "add"]
 
+
+MANY = """
+import json, sys
+
+NAMES = {names!r}
+for line in sys.stdin:
+    message = json.loads(line)
+    params = message.get("params") or {{}}
+    result = {{
+        "initialize": lambda: {{
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {{"tools": {{}}}},
+            "serverInfo": {{"name": "many", "version": "1"}},
+        }},
+        "tools/list": lambda: {{"tools": [{{"name": name, "inputSchema": {{"type": "object"}}}} for name in NAMES]}},
+        "tools/call": lambda: {{"content": [{{"type": "text", "text": params["name"]}}]}},
+    }}.get(message["method"])
+    if "id" in message:
+        error = {{"error": {{"code": -32601, "message": "no such method"}}}}
+        answer = {{"jsonrpc": "2.0", "id": message["id"], **(error if result is None else {{"result": result()}})}}
+        print(json.dumps(answer), flush=True)
+"""
 
 POISONED = '''
 from mcp.server.mcpserver import MCPServer

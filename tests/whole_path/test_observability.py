@@ -26,8 +26,8 @@ from otlp_receiver import Receiver, otlp_receiver
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from leafgate.cli.embedded import TIME_SERVER
 from leafgate.cli.status import command as status_command
+from leafgate.compose.servers import TIME_SERVER
 
 pytestmark = pytest.mark.anyio
 
@@ -196,7 +196,8 @@ async def test_log_lines_are_json_and_lead_from_an_answer_to_its_cause(watched: 
     lines = [json.loads(line) for line in written.splitlines()]
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
     correlation = watched.failed["details"]["correlation_id"]
-    (cause,) = [line for line in lines if line.get("correlation_id") == correlation]
+    cause, call = [line for line in lines if line.get("correlation_id") == correlation]
+    assert (call["logger"], call["outcome"], call["tool"]) == ("leafgate.calls", "UPSTREAM_ERROR", "fail")
     assert (cause["operation"], cause["server"], cause["level"]) == ("tool_execute", "faulty", "warning")
     assert "cannot reach" in cause["message"]
     assert any("[Codec][leaf]" in line["message"] for line in lines)
@@ -228,11 +229,12 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
 
 
 async def make_traced_calls(url: str) -> None:
-    """A call and a browse that have parents, and a call that fails."""
+    """A call and a browse that have parents, a call that fails, and one whose tool fails."""
     async with Client(f"{url}/mcp") as client:
         echo = await called(client, "echo", {"text": ARGUMENT})
         await client.call_tool("tool_execute", echo, meta={"traceparent": PARENT})
         await client.call_tool("tool_execute", await called(client, "fail", {"kind": "leak"}))
+        await client.call_tool("tool_execute", await called(client, "shape", {"kind": "tool-error"}))
     async with httpx2.AsyncClient(headers={"traceparent": PARENT_IN_HEADER}) as http, _client_over(http, url) as client:
         await client.call_tool("tool_browse", {"query": "time"})
 
@@ -249,8 +251,11 @@ def test_spans_arrive_with_their_parents_and_without_secrets(traced: Traced) -> 
     assert asked.facts == {"leafgate.server": "faulty", "leafgate.method": "tools/call", "leafgate.target": "echo"}
     # The server was told which span it works for.
     assert traced.requests[0]["params"]["_meta"]["traceparent"] == f"00-{executed.trace}-{asked.id}-01"
-    (failed,) = [span for span in receiver.named("leafgate.tool_execute") if span.is_error]
+    failed, tool_failed = (span for span in receiver.named("leafgate.tool_execute") if span.is_error)
     assert failed.facts["error.type"] == "UPSTREAM_ERROR"
+    assert (tool_failed.facts["error.type"], tool_failed.facts["leafgate.tool"]) == ("tool_error", "shape")
+    (tool_answer,) = [span for span in receiver.named("leafgate.upstream") if span.parent == tool_failed.id]
+    assert (tool_answer.is_error, tool_answer.facts["error.type"]) == (True, "tool_error")
     assert len(str(failed.facts["leafgate.correlation_id"])) == 8
     assert {"leafgate.rank", "leafgate.tool_browse"} <= {span.name for span in receiver.spans}
     sent = b"".join(receiver.bodies)

@@ -21,7 +21,7 @@ from mcp import Client
 from real_servers.published import require_installed, server_blocks
 
 from leafgate import ContextItem, ContextManager, ItemKind, Phase, load_mcp_session_jsonl
-from leafgate.storage.map_files import MapFiles
+from leafgate.maps.files import MapFiles
 
 BUDGETS = (2000, 4000, 8000)
 LEAST_EVENTS = 200

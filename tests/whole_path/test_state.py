@@ -19,7 +19,7 @@ from handshake_client import HandshakeClient, text_in
 from mcp import Client
 from redis_server import redis_server
 
-from leafgate.cli.embedded import TIME_SERVER
+from leafgate.compose.servers import TIME_SERVER
 
 pytestmark = pytest.mark.anyio
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +17,9 @@ from mcp import Client
 from mcp.types import Request, RequestParams
 from pydantic import TypeAdapter
 
+from leafgate.maps.files import MapFiles
+from leafgate.model.envelope import ACCEPT_FULL
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 from leafgate.tokens.verify import check
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +83,7 @@ async def test_the_six_steps(transport: str) -> None:
         assert (codec["leafBypasses"], codec["tokenizeCalls"]) == (1, 1)
 
         export = await tool_id(client, "export all notes", "export_notes")
-        large = await client.call_tool("tool_execute", {"tool_id": export})
+        large = await client.call_tool("tool_execute", {"tool_id": export}, meta=ACCEPT_FULL)
         assert len(CL100K.encode(text_of(large))) < 800
         (kept,) = large.meta["leafgate/envelope"]["artifacts"]
         assert kept["lines"] == 2000
@@ -133,17 +135,41 @@ async def test_a_client_chooses_its_own_map_and_form() -> None:
         assert json.loads(text_of(unknown))["error"] == "ARGS_INVALID"
 
 
-async def test_handles_do_not_work_for_other_sessions() -> None:
-    with gateway_on_http() as gateway:
-        async with Client(f"{gateway.url}/mcp", mode="legacy") as mine:
-            export = await tool_id(mine, "export all notes", "export_notes")
-            large = await mine.call_tool("tool_execute", {"tool_id": export})
-            handle = large.meta["leafgate/envelope"]["artifacts"][0]["handle"]
-            view = {"handle": handle, "selector": {"type": "head", "lines": 1}}
-            assert text_of(await mine.call_tool("tool_view", view)).startswith("1\t")
-            async with Client(f"{gateway.url}/mcp", mode="legacy") as other:
-                refused = await other.call_tool("tool_view", view)
-                assert json.loads(text_of(refused))["error"] == "VIEW_FAILED"
+async def export_notes(client: Client) -> dict[str, Any]:
+    """The arguments that view the first line of a result that is withheld."""
+    export = await tool_id(client, "export all notes", "export_notes")
+    large = await client.call_tool("tool_execute", {"tool_id": export})
+    handle = large.meta["leafgate/envelope"]["artifacts"][0]["handle"]
+    return {"handle": handle, "selector": {"type": "head", "lines": 1}}
+
+
+async def test_on_loopback_a_handle_works_in_every_session_unless_the_operator_says_otherwise(tmp_path: Path) -> None:
+    file = tmp_path / "leafgate.json"
+    notes = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+    file.write_text(json.dumps({"owner": "session", "mcpServers": {"notes": notes}}))
+    for options, is_shared in (((), True), (("--config", str(file)), False)):
+        with gateway_on_http(*options) as gateway:
+            async with Client(f"{gateway.url}/mcp", mode="legacy") as mine:
+                view = await export_notes(mine)
+                assert text_of(await mine.call_tool("tool_view", view)).startswith("1\t")
+                for mode in ("legacy", "auto"):
+                    async with Client(f"{gateway.url}/mcp", mode=mode) as other:
+                        seen = text_of(await other.call_tool("tool_view", view))
+                        assert seen.startswith("1\t") if is_shared else json.loads(seen)["error"] == "VIEW_FAILED"
+
+
+async def test_over_stdio_a_later_process_reads_what_an_earlier_one_withheld(tmp_path: Path) -> None:
+    async with gateway_on_stdio(env={"XDG_STATE_HOME": str(tmp_path)}) as client:
+        view = await export_notes(client)
+    (file,) = (tmp_path / "leafgate").glob("*.sqlite")
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    async with gateway_on_stdio(env={"XDG_STATE_HOME": str(tmp_path)}) as client:
+        assert text_of(await client.call_tool("tool_view", view)).startswith("1\t")
+        assert (await status_of(client))["codec"]["tokenizeCalls"] == 0  # counters are those of this process
+    (tmp_path / "a file").write_text("")
+    async with gateway_on_stdio(env={"XDG_STATE_HOME": str(tmp_path / "a file")}) as client:  # no folder can be made
+        view = await export_notes(client)
+        assert text_of(await client.call_tool("tool_view", view)).startswith("1\t")
 
 
 def test_the_operator_sees_what_is_ready_and_counted() -> None:

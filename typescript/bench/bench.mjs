@@ -1,8 +1,9 @@
-// In: nothing, or ids of bundled maps. Out: one JSON line per measurement. Touches: the clock.
+// Measures bundled maps, all or those named by their ids. Prints one JSON line per measurement.
 // The figure is the best of several rounds: on a shared machine the others measure the neighbours.
+
 import { readFileSync } from "node:fs";
-import { bundledMaps, findBundledMap } from "../dist/src/bundled-maps.js";
 import { makeMetaTokenizer } from "../dist/src/index.js";
+import { bundledMaps, findBundledMap } from "../dist/src/map.js";
 import { makeText } from "./corpus.mjs";
 import { loadHuggingFace } from "./hugging-face.mjs";
 

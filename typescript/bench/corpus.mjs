@@ -1,4 +1,4 @@
-// In: a size and a seed. Out: text as tools return it: sentences, records, a little code. Touches: the specification's text.
+// Text like that of tool results, of any size: sentences of the specification, records, a little code.
 // The same seed gives the same text, so two runs measure the same thing.
 import { readFileSync } from "node:fs";
 

@@ -1,5 +1,5 @@
-// In: a byte_level map without merges. Out: npm `tokenizers` loaded with the same vocabulary, or the reason why not.
-// Touches: a temporary file. That library wants merges, so they are derived: the last join that makes each token.
+// Loads npm `tokenizers` with the vocabulary of a byte_level map without merges, or says why it cannot. The library needs
+// merges, so they are derived: the last merge that makes each token.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

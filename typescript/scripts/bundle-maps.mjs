@@ -1,5 +1,5 @@
-// In: `add` or `remove`. Out: the repository's maps inside this folder, for the time of packing only.
-// Touches: the folder maps here. In a checkout the maps beside this folder are the only ones.
+// `add` copies the maps of the repository into this folder for packing; `remove` deletes the copy. A checkout uses the
+// maps beside this folder.
 import { cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";

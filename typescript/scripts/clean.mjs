@@ -1,4 +1,4 @@
-// In: nothing. Out: no dist folder, so that no file of a renamed source stays in it. Touches dist only.
+// Deletes the dist folder, so that no output of a renamed source stays in it.
 import { rmSync } from "node:fs";
 
 rmSync(new URL("../dist", import.meta.url), { recursive: true, force: true });

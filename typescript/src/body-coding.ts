@@ -1,18 +1,18 @@
 /**
- * In: a response. Out: its body as plain bytes, chunk by chunk, and what to offer in Accept-Encoding. Touches the body.
- * Some implementations of fetch decode gzip or zstd themselves and some do not, and the header is the same: so the
- * bytes are asked. No JSON and no event begins with either's magic, and as the length of a frame it is beyond the cap.
+ * Content codings of response bodies: which ones to offer in Accept-Encoding, and how to undo them chunk by chunk.
+ * Some implementations of fetch decode gzip or zstd themselves and some do not, with the same header: so the first bytes
+ * decide. No JSON and no event begins with either magic number, and read as the length of a frame it is above the limit.
  */
 import { Readable, type Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import zlib from "node:zlib";
 import { ProtocolError } from "./client-errors.js";
 
-/** The longest frame that cannot be taken for one: the smaller of the two magics, read as a length, lies above. */
+/** The longest frame that cannot look like a coding: the smaller of the two magic numbers, read as a length, is larger. */
 export const LENGTH_CAP = 0x1f8b0000 - 1;
 
 const MAGIC_BYTES = 4;
-/** A window of 8 MiB (spec 6.4.4): what asks for more would have us hold more. */
+/** A window of 8 MiB (spec 6.4.4). A larger one would need more memory. */
 const MAX_WINDOW_LOG = 23;
 const CODINGS = codings(zlib);
 
@@ -28,7 +28,7 @@ interface Coding {
   open: () => Transform;
 }
 
-/** The codings that can be undone here. Zstandard came with Node 22.15. */
+/** The codings that this Node can undo. Zstandard exists since Node 22.15. */
 function codings(library: WithZstd): readonly Coding[] {
   const gzip = { name: "gzip", magic: [0x1f, 0x8b], open: () => library.createGunzip() };
   const { createZstdDecompress, constants } = library;
@@ -45,7 +45,7 @@ export function acceptedCodings(): string {
 export async function* plainBytes(response: Response): AsyncGenerator<Uint8Array> {
   if (response.body === null) return;
   const name = response.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
-  const coding = CODINGS.find((known) => known.name === name);
+  const coding = CODINGS.find((each) => each.name === name);
   const raw = response.body as unknown as AsyncIterable<Uint8Array>;
   if (coding !== undefined) yield* decoded(raw, coding);
   else if (name === "identity") yield* raw;
@@ -84,18 +84,18 @@ async function* joined(start: Uint8Array, source: AsyncIterator<Uint8Array>): As
 
 async function* undone(chunks: AsyncIterable<Uint8Array>, coding: Coding): AsyncGenerator<Uint8Array> {
   const decoder = coding.open();
-  // Its failure is the decoder's too, and is met below. Its end is not waited for: bytes that never come would keep it.
+  // A failure also reaches the decoder and is handled below. Its end is not awaited: it may never come.
   pipeline(Readable.from(chunks), decoder).catch(() => {});
   try {
     yield* decoder as AsyncIterable<Uint8Array>;
   } catch (error) {
-    throw isBroken(error) ? new ProtocolError(`the body is no ${coding.name}`, { cause: error }) : error;
+    throw isBroken(error) ? new ProtocolError(`the body is not ${coding.name}`, { cause: error }) : error;
   } finally {
     decoder.destroy();
   }
 }
 
-/** Whether the bytes were at fault, and not the connection: zlib's codes, also where fetch has wrapped them. */
+/** Whether the bytes are at fault, not the connection: the codes of zlib, also inside an error of fetch. */
 export function isBroken(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };

@@ -1,6 +1,6 @@
 /**
- * In: a byte_level map's tokens and its pattern. Out: an Encoding (spec 5.4). Touches nothing.
- * Cuts the text's bytes into pieces; a piece that is a token is that token, the others are joined from their bytes.
+ * The Encoding of byte_level maps (spec 5.4). Cuts the bytes of a text into pieces by the pattern; a piece that is a token
+ * is that token, and the tokens of other pieces are merged from their bytes.
  */
 import type { Encoding } from "./encoding.js";
 import { MapInvalidError, TextError } from "./errors.js";
@@ -73,7 +73,7 @@ export class ByteLevelEncoding implements Encoding {
   }
 }
 
-/** A matcher for any other pattern, once it has shown that it leaves out no kind of character. */
+/** A matcher for any other pattern, after a test that it leaves out no kind of character. */
 function provenMatcher(pattern: string): PieceEnd {
   const { pieceEnd, samples } = compileMatcher(parsePattern(pattern));
   const chars = samples.map((point) => String.fromCodePoint(point));

@@ -1,24 +1,21 @@
 #!/usr/bin/env node
-/**
- * In: a command line. Out: an exit status. Touches: standard streams, and what the chosen command touches.
- * `mcp-leaf wrap` gives any stdio MCP server leaf tokens without touching its code.
- */
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { bundledMaps, findBundledMap } from "./bundled-maps.js";
+/**
+ * The command line of this package. `mcp-leaf wrap` adds leaf tokens to the results of any stdio MCP server.
+ */
 import { MapError, MapUnreachableError } from "./errors.js";
 import { digestOf } from "./leaf.js";
-import { type LoadedTokenizer, makeMetaTokenizer } from "./map.js";
-import { isRemote } from "./map-source.js";
+import { bundledMaps, findBundledMap, isRemote, type LoadedTokenizer, makeMetaTokenizer } from "./map.js";
 import { wrapCommand } from "./wrap-command.js";
 
 const HELP = `mcp-leaf: token ids for the tool results of MCP servers
 
   mcp-leaf wrap --map MAP [--hash DIGEST] [--min-text-length N] -- COMMAND [ARGUMENT...]
-      Runs a stdio MCP server and relays between it and the client. The text of each tool result
-      gets its token ids; everything else passes as it is. Ends when the server ends, with its status.
+      Runs a stdio MCP server and relays between it and the client. Adds token ids to the text of
+      each tool result and changes nothing else. Ends when the server ends, with its status.
 
         --map MAP              a bundled map such as qwen/qwen2, a path, or an https URL
         --hash DIGEST          sha256:<64 hex digits> of the map's file; needed for a URL
@@ -36,10 +33,10 @@ class UsageError extends Error {}
 
 async function main(args: readonly string[]): Promise<number> {
   const [command, ...rest] = args;
-  if (command === undefined || command === "--help" || command === "-h" || command === "help") return say(HELP);
-  if (command === "--version") return say(`${version()}\n`);
+  if (command === undefined || command === "--help" || command === "-h" || command === "help") return print(HELP);
+  if (command === "--version") return print(`${version()}\n`);
   if (command === "maps")
-    return say(
+    return print(
       bundledMaps()
         .map(({ id, sha256, bytes }) => `${id}\t${sha256}\t${bytes}\n`)
         .join(""),
@@ -49,15 +46,15 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function wrap(args: readonly string[]): Promise<number> {
-  const border = args.indexOf("--");
-  const own = border < 0 ? args : args.slice(0, border);
-  if (own.includes("--help") || own.includes("-h")) return say(HELP);
+  const separator = args.indexOf("--");
+  const own = separator < 0 ? args : args.slice(0, separator);
+  if (own.includes("--help") || own.includes("-h")) return print(HELP);
   const { map, hash, "min-text-length": minimum } = wrapOptions(own);
-  const command = border < 0 ? [] : args.slice(border + 1);
+  const command = separator < 0 ? [] : args.slice(separator + 1);
   if (map === undefined) throw new UsageError("--map is missing");
-  if (command.length === 0) throw new UsageError("the server's command is missing: put it behind --");
+  if (command.length === 0) throw new UsageError("the server's command is missing: put it after --");
   const minTextLength = Number(minimum ?? 1);
-  if (!Number.isInteger(minTextLength) || minTextLength < 0) throw new UsageError("--min-text-length is no number");
+  if (!Number.isInteger(minTextLength) || minTextLength < 0) throw new UsageError("--min-text-length is not a number");
   const meta = await load(map, hash);
   for (const warning of meta.map.warnings) process.stderr.write(`mcp-leaf: ${map}: ${warning}\n`);
   return wrapCommand(command, meta, { minTextLength });
@@ -76,7 +73,7 @@ function wrapOptions(args: readonly string[]) {
   }
 }
 
-/** A file that the user names by its path is trusted as it is; what comes over the network needs a digest. */
+/** A file is trusted as it is; a map from the network needs a digest. */
 async function load(map: string, hash: string | undefined): Promise<LoadedTokenizer> {
   const local = !isRemote(map) && findBundledMap(map) === undefined;
   return makeMetaTokenizer({ mapUrl: map, mapHash: hash ?? (local ? await digestOfFile(map) : undefined) });
@@ -90,7 +87,7 @@ async function digestOfFile(path: string): Promise<string> {
   }
 }
 
-function say(text: string): number {
+function print(text: string): number {
   process.stdout.write(text);
   return 0;
 }
@@ -117,5 +114,5 @@ function complain(error: unknown): number {
 }
 
 const status = await main(process.argv.slice(2)).catch(complain);
-// Standard input may still be open and would keep us; what was written to standard output must leave first.
+// Standard input may still be open and would keep the process alive; standard output must be flushed first.
 process.stdout.write("", () => process.exit(status));

@@ -1,17 +1,17 @@
 /**
- * In: what went wrong. Out: every error that the client throws, as one tree; `fault` says whose it is. Touches nothing.
+ * All errors of the client; `fault` says whose fault it is.
  *
  *   ClientError
  *   ├── RequestError          caller: options or arguments that cannot be sent; the client is closed
- *   ├── ConnectionError       network: the server cannot be reached, or broke off
+ *   ├── ConnectionError       network: the server cannot be reached, or the connection broke
  *   ├── RequestTimeoutError   network: no answer in time; the call may have run
- *   ├── HttpError             an HTTP status and no more: `status`
- *   ├── RpcError              the server's own answer, an error of JSON-RPC: `code`, `data`
- *   ├── ProtocolError         server: what came is not what the protocol promises, or too much of it
- *   │   └── FrameError        server: these bytes are no frames: `reason`
- *   └── LeafError             server: ids that do not stand for their text: `textIndex`, `reason`
+ *   ├── HttpError             an HTTP error status without a message of the protocol: `status`
+ *   ├── RpcError              an error of JSON-RPC in the server's answer: `code`, `data`
+ *   ├── ProtocolError         server: the answer breaks the protocol or a limit
+ *   │   └── FrameError        server: these bytes are not frames: `reason`
+ *   └── LeafError             server: ids that do not match their text: `textIndex`, `reason`
  *
- * Who aborts a call gets the reason of his own signal back.
+ * A call that is aborted by its signal throws the reason of that signal.
  */
 import type { Reason } from "./errors.js";
 import type { MsgpackReason } from "./msgpack.js";
@@ -49,7 +49,7 @@ export class HttpError extends ClientError {
   }
 }
 
-/** JSON-RPC's codes for a request that is wrong in itself: not parsed, malformed, of no method, with wrong parameters. */
+/** The codes of JSON-RPC for invalid requests: parse error, invalid request, unknown method, invalid parameters. */
 const CALLERS_CODES: readonly number[] = [-32700, -32600, -32601, -32602];
 
 export class RpcError extends ClientError {
@@ -89,6 +89,6 @@ export class LeafError extends ClientError {
     readonly textIndex: number,
     readonly reason: Reason,
   ) {
-    super(`the ids of content[${textIndex}] are not believed: ${reason}`);
+    super(`content[${textIndex}] has ids that are not valid: ${reason}`);
   }
 }

@@ -1,24 +1,24 @@
 /**
- * In: the address of an MCP server, best of a leafgate gateway. Out: a client that calls its tools, in frames where the
- * server speaks them and in JSON where not. Touches the network. This is the package's second entry point.
+ * The client: calls the tools of an MCP server, in frames where the server offers them and in JSON otherwise. This is the
+ * second entry point of the package.
  */
+
 import { ProtocolError } from "./client-errors.js";
 import { type ConnectOptions, type Settings, settingsOf } from "./connect-options.js";
 import { Connection, type RequestOptions } from "./connection.js";
-import { type Params, withMeta } from "./eras.js";
 import { isRecord } from "./leaf.js";
+import { type Params, withMeta } from "./protocol.js";
 import { readAnswer, type ToolAnswer } from "./tool-answer.js";
 
-export type { OnProgress, Progress } from "./call.js";
 export * from "./client-errors.js";
 export type { ConnectOptions, Form, Token } from "./connect-options.js";
 export type { RequestOptions } from "./connection.js";
-export type { ClientInfo } from "./eras.js";
-export { FRAMES_TYPE, FrameReader, MAX_MESSAGE_BYTES, packFrame, unpackMessage } from "./frames.js";
-export type { Message } from "./message-reader.js";
+export type { Message } from "./messages.js";
+export { FRAMES_TYPE, FrameReader, MAX_MESSAGE_BYTES, packFrame, unpackMessage } from "./messages.js";
+export type { ClientInfo, OnProgress, Progress } from "./protocol.js";
 export type { ToolAnswer } from "./tool-answer.js";
 
-/** As many pages as a list may have: a server that never ends its list is not followed for ever. */
+/** The most pages of a list, in case a server never ends it. */
 const MAX_PAGES = 1_000;
 
 export interface Tool {
@@ -26,15 +26,15 @@ export interface Tool {
   [field: string]: unknown;
 }
 
-/** What `tool_browse` takes: a wish in words, or a path to list. */
+/** The arguments of `tool_browse`: a query, or a path to list. */
 export type Wanted = { query: string; topK?: number | undefined } | { path: string; topK?: number | undefined };
 
 export interface ExecuteOptions extends RequestOptions {
-  /** Only checks the call. */
+  /** Only check the call. */
   dryRun?: boolean | undefined;
 }
 
-/** Connects. Throws ClientError; the reason of `signal` where it was aborted. */
+/** Connects to a server. Throws ClientError, or the reason of `signal` if it is aborted. */
 export async function connect(options: ConnectOptions): Promise<Client> {
   const settings = settingsOf(options);
   return new Client(settings, await Connection.open(settings, options.signal));
@@ -56,9 +56,9 @@ export class Client {
     return this.connection.speaksFrames;
   }
 
-  /** The result of any request of MCP, as it came. */
+  /** The result of any MCP request, as the server sent it. */
   request(method: string, params: Params = {}, options?: RequestOptions): Promise<Params> {
-    return this.connection.request(method, withMeta(params, this.settings.wish), options);
+    return this.connection.request(method, withMeta(params, this.settings.acceptMeta), options);
   }
 
   /** All tools, through all pages of the list. */
@@ -67,28 +67,30 @@ export class Client {
     let params: Params = {};
     for (let page = 0; page < MAX_PAGES; page++) {
       const result = await this.request("tools/list", params, options);
-      if (!Array.isArray(result.tools) || !result.tools.every(isTool)) throw new ProtocolError("the list has no tools");
+      if (!Array.isArray(result.tools) || !result.tools.every(isTool))
+        throw new ProtocolError("the result has no list of tools");
       tools.push(...result.tools);
       const { nextCursor } = result;
       if (typeof nextCursor !== "string") return tools;
-      if (nextCursor === params.cursor) throw new ProtocolError("the list of tools goes round in circles");
+      if (nextCursor === params.cursor) throw new ProtocolError("the list of tools repeats a page");
       params = { cursor: nextCursor };
     }
     throw new ProtocolError(`the list of tools has more than ${MAX_PAGES} pages`);
   }
 
-  /** Calls a tool. A tool's own error is an answer, with `isError`; LeafError where its ids are not to be believed. */
+  /** Calls a tool. An error of the tool is an answer with `isError`. Throws LeafError for ids that are not valid. */
   async callTool(name: string, args: Params = {}, options?: RequestOptions): Promise<ToolAnswer> {
     const result = await this.request("tools/call", { name, arguments: args }, options);
-    if (result.resultType === "input_required") throw new ProtocolError("the tool asks for input that was not offered");
+    if (result.resultType === "input_required")
+      throw new ProtocolError("the server asks for input, which this client cannot give");
     if (!Array.isArray(result.content)) throw new ProtocolError("the result has no content");
     return readAnswer(result, this.settings.reading);
   }
 
   /** Finds tools of a gateway. */
-  browse(wanted: Wanted, options?: RequestOptions): Promise<ToolAnswer> {
-    const { topK, ...what } = wanted;
-    return this.callTool("tool_browse", { ...what, ...(topK === undefined ? {} : { top_k: topK }) }, options);
+  browse(args: Wanted, options?: RequestOptions): Promise<ToolAnswer> {
+    const { topK, ...rest } = args;
+    return this.callTool("tool_browse", { ...rest, ...(topK === undefined ? {} : { top_k: topK }) }, options);
   }
 
   /** Calls a tool behind a gateway by its id. */
@@ -101,7 +103,7 @@ export class Client {
     return this.callTool("tool_view", { handle, selector }, options);
   }
 
-  /** Ends what is under way, and the session where there is one. */
+  /** Ends all requests, and the session if there is one. */
   close(): Promise<void> {
     return this.connection.close();
   }

@@ -1,6 +1,6 @@
 /**
- * In: names of Unicode properties, ranges. Out: sets of code points and their algebra. Touches nothing.
- * A set is a flat, sorted list of borders: [first, end, first, end, …], each end exclusive.
+ * Sets of code points by property name or range, and their algebra. A set is a flat, sorted list of borders:
+ * [first, end, first, end, …], each end exclusive.
  */
 import { CASE_VARIANTS, PROPERTIES } from "./unicode-tables.js";
 
@@ -52,10 +52,10 @@ export function withCaseVariants(set: CodePointSet): CodePointSet {
   return added.length === 0 ? set : union(set, ...added.flatMap((orbit) => orbit.map((point) => range(point, point))));
 }
 
-/** The set of a property by its name, or undefined where we have no table for it. */
+/** The set of a property by its name, or undefined if there is no table for it. */
 export function property(name: string): CodePointSet | undefined {
-  const known = cache.get(name);
-  if (known !== undefined) return known;
+  const cached = cache.get(name);
+  if (cached !== undefined) return cached;
   const made = makeProperty(name);
   if (made !== undefined) cache.set(name, made);
   return made;

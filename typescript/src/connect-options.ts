@@ -1,13 +1,14 @@
 /**
- * In: what the caller of `connect` gives. Out: settings that are whole and checked, or RequestError. Touches nothing.
+ * The options of `connect`, and the complete and checked settings made from them.
  */
+
 import { LENGTH_CAP } from "./body-coding.js";
 import { RequestError } from "./client-errors.js";
-import type { Patience } from "./deadline.js";
-import type { ClientInfo } from "./eras.js";
+import type { Patience } from "./connection.js";
 import type { Endpoint } from "./exchange.js";
-import { MAX_MESSAGE_BYTES } from "./frames.js";
 import { isDigest, type Level, type MetaTokenizer, parseDigest } from "./leaf.js";
+import { MAX_MESSAGE_BYTES } from "./messages.js";
+import type { ClientInfo } from "./protocol.js";
 import type { Reading } from "./tool-answer.js";
 
 export const CLIENT_VERSION = "0.6.0";
@@ -24,27 +25,27 @@ export type Token = string | (() => string | Promise<string>);
 export interface ConnectOptions {
   /** The MCP endpoint, such as `http://127.0.0.1:8765/mcp`. */
   url: string | URL;
-  /** The digest of the map that ids are wanted of. Without it the server's default counts, if it has one. */
+  /** The digest of the map for ids. Without it the default of the server applies, if it has one. */
   mapId?: string | undefined;
   /** `both` text and ids (the server's default), `ids` alone, or `text` alone. */
   form?: Form | undefined;
-  /** The reader's own tokenizer: ids are then checked, and decoded where they come without text. */
+  /** A tokenizer: with it ids are verified, and decoded where the text is left out. */
   tokenizer?: MetaTokenizer | undefined;
-  /** How sternly ids are checked; `canonical` unless told otherwise. */
+  /** How ids are verified; `canonical` by default. */
   level?: Level | undefined;
-  /** A bearer token, or a function that is asked for it before each request. */
+  /** A bearer token, or a function that returns it before each request. */
   token?: Token | undefined;
   fetch?: typeof fetch | undefined;
-  /** False asks for JSON where the server could speak binary. */
+  /** False to use JSON even if the server offers frames. */
   frames?: boolean | undefined;
-  /** `stateless` is 2026-07-28, `handshake` what came before it; `auto`, the default, tries them in this order. */
+  /** `stateless` is 2026-07-28, `handshake` all versions before it; `auto`, the default, tries them in this order. */
   era?: (typeof ERAS)[number] | undefined;
   clientInfo?: ClientInfo | undefined;
   signal?: AbortSignal | undefined;
-  /** The longest silence within a request (5 min, which is as long as fetch waits), and for all of it (30 min). */
+  /** The longest silence within a request (5 min, as long as fetch waits), and the longest request (30 min). */
   timeoutMs?: number | undefined;
   totalTimeoutMs?: number | undefined;
-  /** The largest message (64 MiB) and the largest response (256 MiB), in bytes as they are without compression. */
+  /** The largest message (64 MiB) and the largest response (256 MiB), in bytes after decompression. */
   maxMessageBytes?: number | undefined;
   maxResponseBytes?: number | undefined;
 }
@@ -57,8 +58,8 @@ export interface Settings {
   era: (typeof ERAS)[number];
   token: Token | null;
   headers: Record<string, string>;
-  /** What goes into the `_meta` of each request. */
-  wish: Record<string, unknown>;
+  /** Added to the `_meta` of each request. */
+  acceptMeta: Record<string, unknown>;
 }
 
 export function settingsOf(options: ConnectOptions): Settings {
@@ -73,7 +74,7 @@ export function settingsOf(options: ConnectOptions): Settings {
     endpoint: {
       url,
       fetch: options.fetch ?? fetch,
-      asksFrames: frames,
+      acceptsFrames: frames,
       maxMessageBytes: atMost(LENGTH_CAP, options.maxMessageBytes ?? MAX_MESSAGE_BYTES, "maxMessageBytes"),
       maxResponseBytes: atMost(Number.MAX_SAFE_INTEGER, options.maxResponseBytes ?? 256 << 20, "maxResponseBytes"),
     },
@@ -89,24 +90,28 @@ export function settingsOf(options: ConnectOptions): Settings {
       "codec-client-version": CLIENT_VERSION.split(".").slice(0, 2).join("."),
       ...(mapId === null || form === "text" ? {} : { "x-codec-map": mapId }),
     },
-    wish: Object.keys(accept).length === 0 ? {} : { "ai.codec/accept": accept },
+    acceptMeta: {
+      "leafgate/accept": { envelope: "full" },
+      ...(Object.keys(accept).length === 0 ? {} : { "ai.codec/accept": accept }),
+    },
   };
 }
 
-/** A token never goes over plain http to another machine. */
-function endpointUrl(given: string | URL, withToken: boolean): URL {
-  if (!URL.canParse(String(given))) throw new RequestError("url is no URL");
-  const url = new URL(given);
+/** A token is not sent over plain http, except to this machine. */
+function endpointUrl(address: string | URL, withToken: boolean): URL {
+  if (!URL.canParse(String(address))) throw new RequestError("url is not a URL");
+  const url = new URL(address);
   if (url.protocol !== "https:" && url.protocol !== "http:") throw new RequestError("url must be http or https");
-  if (url.username !== "" || url.password !== "") throw new RequestError("no password in the url: use token");
+  if (url.username !== "" || url.password !== "")
+    throw new RequestError("the url must not contain a password: use token");
   if (withToken && url.protocol === "http:" && !LOOPBACK.includes(url.hostname))
-    throw new RequestError("a token goes over https only, or to this machine itself");
+    throw new RequestError("a token is sent over https only, except to this machine");
   return url;
 }
 
 function mapOf(mapId: string | undefined, tokenizer: MetaTokenizer | null): string | null {
   if (mapId === undefined) return tokenizer?.mapId ?? null;
-  if (!isDigest(mapId)) throw new RequestError("mapId is a digest, sha256: and 64 hex digits");
+  if (!isDigest(mapId)) throw new RequestError("mapId must be a digest, sha256: and 64 hex digits");
   const digest = parseDigest(mapId);
   if (tokenizer !== null && tokenizer.mapId !== digest) throw new RequestError("tokenizer has another map than mapId");
   return digest;

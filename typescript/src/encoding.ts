@@ -1,6 +1,5 @@
 /**
- * In: nothing. Out: what a map's tokenizer can do, whichever its kind. Touches nothing.
- * `byte-level` and `metaspace` fill this contract; `tokenizer` and its judge know no more than it.
+ * What the tokenizer of a map does, whatever its kind. `byte-level` and `metaspace` implement it.
  */
 export interface Encoding {
   /** How many ids more than bytes a text may have. */

@@ -1,17 +1,17 @@
 /**
- * In: reasons. Out: every error of maps, writers and readers, as one tree. Touches nothing. The client has its own.
+ * All errors of maps, writers and readers. The client has a separate tree.
  *
  *   MapError                    the map cannot be used
  *   ├── MapDigestError          its digest is malformed; nothing was fetched
  *   ├── MapUnreachableError     it cannot be read, is too large, or takes too long
  *   ├── MapHashMismatchError    its bytes are not the expected ones
- *   └── MapInvalidError         its bytes are right, its content is not
- *   TextError                   this text has no tokenization
- *   IdsError                    these ids are no text under this map
+ *   └── MapInvalidError         its bytes have the right digest, but the content is invalid
+ *   TextError                   this text cannot be tokenized
+ *   IdsError                    these ids cannot be decoded under this map
  *   CodecMetaMapMismatchError   a payload belongs to another map than the reader expects
  */
 
-/** Why ids are not believed, or not decoded (spec 5.7). */
+/** Why ids are not valid, or cannot be decoded (spec 5.7). */
 export type Reason =
   | "foreign-map"
   | "empty-text"

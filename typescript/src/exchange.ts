@@ -1,30 +1,37 @@
 /**
- * In: one message and where to send it. Out: the server's status, headers and messages, each as it arrives.
- * Touches the network. Redirects are not followed: they would carry the token elsewhere.
+ * One HTTP exchange: sends a message and returns the status, headers and messages of the response as they arrive.
+ * Redirects are not followed: they would send the token to another address.
  */
+
 import { acceptedCodings, isBroken, plainBytes } from "./body-coding.js";
 import { ClientError, ConnectionError, ProtocolError, RequestError, RequestTimeoutError } from "./client-errors.js";
-import { EVENTS_TYPE, EventReader } from "./event-stream.js";
-import { FRAMES_TYPE, FrameReader } from "./frames.js";
-import { JSON_TYPE, JsonReader } from "./json-message.js";
-import type { Message, MessageReader } from "./message-reader.js";
+import {
+  EVENTS_TYPE,
+  EventReader,
+  FRAMES_TYPE,
+  FrameReader,
+  JSON_TYPE,
+  JsonReader,
+  type Message,
+  type MessageReader,
+} from "./messages.js";
 import { MsgpackError, packJson } from "./msgpack.js";
 
 export interface Endpoint {
   url: URL;
   fetch: typeof fetch;
-  /** Whether frames are asked for; the server may answer otherwise. */
-  asksFrames: boolean;
-  /** The largest message, in bytes as it is without coding. */
+  /** Whether frames are accepted; the server may still answer in JSON. */
+  acceptsFrames: boolean;
+  /** The largest message, in bytes after decompression. */
   maxMessageBytes: number;
-  /** The most that one response may hold in all, in bytes without coding. */
+  /** The largest response, in bytes after decompression. */
   maxResponseBytes: number;
 }
 
-export interface Sending {
+export interface Outgoing {
   headers: Record<string, string>;
   message: Message;
-  /** Whether the body is msgpack: only where the server has shown that it speaks it. */
+  /** Whether the body is msgpack: only after the server has answered in frames. */
   binary: boolean;
   signal: AbortSignal;
 }
@@ -34,25 +41,25 @@ export interface Reply {
   headers: Headers;
   /** The media type of the body. */
   type: string;
-  /** None for a body of another type than the three that hold messages. Leaving the loop closes the stream. */
+  /** Empty if the media type is none of the three with messages. Leaving the loop closes the stream. */
   messages: AsyncGenerator<Message>;
 }
 
-/** Posts one message. Throws RequestError, ConnectionError or ProtocolError; the signal's reason where it was given. */
-export async function post(endpoint: Endpoint, { headers, message, binary, signal }: Sending): Promise<Reply> {
+/** Posts one message. Throws RequestError, ConnectionError or ProtocolError, or the reason of the signal. */
+export async function post(endpoint: Endpoint, { headers, message, binary, signal }: Outgoing): Promise<Reply> {
   const body = binary ? pack(message) : stringify(message);
   const typed = { ...headers, "content-type": binary ? FRAMES_TYPE : JSON_TYPE };
   return open(endpoint, { method: "POST", headers: typed, body, signal });
 }
 
-/** Takes up a stream that broke, from this place on. Throws as `post` does. */
+/** Resumes a stream that broke, after this event id. Throws like `post`. */
 export async function resume(
   endpoint: Endpoint,
-  place: string,
+  eventId: string,
   headers: Record<string, string>,
   signal: AbortSignal,
 ): Promise<Reply> {
-  return open(endpoint, { method: "GET", headers: { ...headers, "last-event-id": place }, signal });
+  return open(endpoint, { method: "GET", headers: { ...headers, "last-event-id": eventId }, signal });
 }
 
 /** Ends a session. */
@@ -64,32 +71,32 @@ export async function endSession(
   return open(endpoint, { method: "DELETE", headers, signal });
 }
 
-interface Opening {
+interface HttpRequest {
   method: string;
   headers: Record<string, string>;
   body?: string | Uint8Array;
   signal: AbortSignal;
 }
 
-async function open(endpoint: Endpoint, opening: Opening): Promise<Reply> {
-  const response = await send(endpoint, opening);
+async function open(endpoint: Endpoint, request: HttpRequest): Promise<Reply> {
+  const response = await send(endpoint, request);
   const type = (response.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
   return {
     status: response.status,
     headers: response.headers,
     type,
-    messages: messagesOf(response, readerFor(type, endpoint), endpoint, opening.signal),
+    messages: messagesOf(response, readerFor(type, endpoint), endpoint, request.signal),
   };
 }
 
-async function send(endpoint: Endpoint, opening: Opening): Promise<Response> {
-  const accept = `${endpoint.asksFrames ? `${FRAMES_TYPE}, ` : ""}${JSON_TYPE}, ${EVENTS_TYPE}`;
-  const headers = { ...opening.headers, accept, "accept-encoding": acceptedCodings() };
+async function send(endpoint: Endpoint, request: HttpRequest): Promise<Response> {
+  const accept = `${endpoint.acceptsFrames ? `${FRAMES_TYPE}, ` : ""}${JSON_TYPE}, ${EVENTS_TYPE}`;
+  const headers = { ...request.headers, accept, "accept-encoding": acceptedCodings() };
   try {
-    opening.signal.throwIfAborted();
-    return await endpoint.fetch(endpoint.url, { ...opening, headers, redirect: "manual" });
+    request.signal.throwIfAborted();
+    return await endpoint.fetch(endpoint.url, { ...request, headers, redirect: "manual" });
   } catch (error) {
-    throw explained(error, endpoint, opening.signal);
+    throw explainError(error, endpoint, request.signal);
   }
 }
 
@@ -114,27 +121,27 @@ async function* messagesOf(
     }
     yield* reader.end();
   } catch (error) {
-    throw explained(error, endpoint, signal);
+    throw explainError(error, endpoint, signal);
   }
 }
 
-/** Null for a body that holds no messages. */
+/** Null for a media type without messages. */
 function readerFor(type: string, { maxMessageBytes }: Endpoint): MessageReader | null {
   if (type === FRAMES_TYPE) return new FrameReader(maxMessageBytes);
   if (type === EVENTS_TYPE) return new EventReader(maxMessageBytes);
   return type === JSON_TYPE ? new JsonReader(maxMessageBytes) : null;
 }
 
-function explained(error: unknown, { url }: Endpoint, signal: AbortSignal): unknown {
+function explainError(error: unknown, { url }: Endpoint, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof ClientError) return error;
   if (isFetchTimeout(error))
-    return new RequestTimeoutError("nothing came for as long as fetch waits", { cause: error });
+    return new RequestTimeoutError("no data came for as long as fetch waits", { cause: error });
   if (isBroken(error)) return new ProtocolError("the body is not in the coding that it names", { cause: error });
   return new ConnectionError(`${url.origin}${url.pathname}: ${reasonOf(error)}`, { cause: error });
 }
 
-/** Node's fetch has a patience of its own, five minutes for the first byte and for each that follows. */
+/** The fetch of Node has its own timeouts, five minutes for the first byte and between any two. */
 function isFetchTimeout(error: unknown): boolean {
   const { code } = (error instanceof Error ? (error.cause ?? {}) : {}) as { code?: unknown };
   return code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT";
@@ -156,7 +163,7 @@ function pack(message: Message): Uint8Array {
 }
 
 function stringify(message: Message): string {
-  // The same values are refused in both forms, so that it does not depend on the server what may be sent.
+  // The same values are refused in both forms, so that the server does not decide what may be sent.
   pack(message);
   return JSON.stringify(message);
 }

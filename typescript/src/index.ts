@@ -1,5 +1,5 @@
 /**
- * In: nothing. Out: the public names of this package. Touches nothing.
+ * The public names of this package.
  */
 export {
   CodecMetaMapMismatchError,
@@ -12,26 +12,30 @@ export {
   TextError,
 } from "./errors.js";
 export {
+  buildMetaBlock,
   type CheckOptions,
   CODEC_META_KEY,
-  type LeafPayload,
-  type Level,
-  type MetaTokenizer,
-  type Reason,
-  type Verdict,
-} from "./leaf.js";
-export { type LoadedTokenizer, type MetaTokenizerOptions, makeMetaTokenizer } from "./map.js";
-export type { MapCache } from "./map-cache.js";
-export {
   findCodecMeta,
   hasCodecMeta,
   type LeafEntry,
+  type LeafPayload,
+  type LeafVerdict,
+  type Level,
+  type MetaTokenizer,
   type ReadOptions,
+  type Reason,
   readCodecMeta,
   readCodecMetaFromBlock,
   stripCodecMeta,
   takeIds,
-} from "./read-leaf.js";
+  type Verdict,
+  type VerifyOptions,
+  verifyCodecMeta,
+  type WrapOptions,
+  wrapToolCall,
+} from "./leaf.js";
+export type { MapCache } from "./map.js";
+export { type LoadedTokenizer, type MetaTokenizerOptions, makeMetaTokenizer } from "./map.js";
 export type { MapFacts } from "./tokenizer.js";
 export {
   CatalogError,
@@ -52,6 +56,4 @@ export {
   type ToolIdParts,
   toolIdFor,
 } from "./tool-id.js";
-export { type LeafVerdict, type VerifyOptions, verifyCodecMeta } from "./verify.js";
 export { wrapServer } from "./wrap-server.js";
-export { buildMetaBlock, type WrapOptions, wrapToolCall } from "./write-leaf.js";

@@ -1,6 +1,5 @@
 /**
- * In: the raw bytes of a map whose digest is already proven. Out: a checked MapDocument, or MapInvalidError (spec 5.3).
- * Touches nothing. Everything in a map is foreign until it was checked here.
+ * Reads and checks the content of a map whose digest is already verified (spec 5.3). Throws MapInvalidError.
  */
 import { MapInvalidError } from "./errors.js";
 import { isRecord, MAX_ID } from "./leaf.js";
@@ -37,7 +36,7 @@ export function readMapDocument(bytes: Uint8Array, where: string): MapDocument {
   }
 }
 
-/** Maps as they are published are read in a third of the time; for any other, and for any fault, there is null. */
+/** Reads published maps in a third of the time; returns null for any other map, and for any fault. */
 function readPlain(bytes: Uint8Array): MapDocument | null {
   const plain = readPlainVocabulary(bytes, BYTE_OF_LETTER);
   if (plain === null) return null;
@@ -115,11 +114,11 @@ function readSpecials(fields: Fields): Vocabulary & { idSet: ReadonlySet<number>
 }
 
 function readIds(fields: Fields, field: string, optional: boolean): Vocabulary {
-  const found = fields[field] ?? (optional ? {} : undefined);
+  const value = fields[field] ?? (optional ? {} : undefined);
   // Version 1 may list its tokens in the order of their ids.
-  if (Array.isArray(found)) return checkedIds(field, found, (_, index) => index);
-  if (!isRecord(found)) throw new MapInvalidError(`\`${field}\` is missing or no object`);
-  return checkedIds(field, Object.keys(found), (token) => found[token as string]);
+  if (Array.isArray(value)) return checkedIds(field, value, (_, index) => index);
+  if (!isRecord(value)) throw new MapInvalidError(`\`${field}\` is missing or not an object`);
+  return checkedIds(field, Object.keys(value), (token) => value[token as string]);
 }
 
 function checkedIds(field: string, tokens: unknown[], idOf: (token: unknown, index: number) => unknown): Vocabulary {
@@ -127,8 +126,8 @@ function checkedIds(field: string, tokens: unknown[], idOf: (token: unknown, ind
   for (let i = 0; i < tokens.length; i++) {
     const id = idOf(tokens[i], i);
     if (!Number.isInteger(id) || (id as number) < 0 || (id as number) > MAX_ID)
-      throw new MapInvalidError(`\`${field}\` holds an id that is no integer from 0 to ${MAX_ID}`);
-    if (typeof tokens[i] !== "string") throw new MapInvalidError(`\`${field}\` holds a token that is no string`);
+      throw new MapInvalidError(`\`${field}\` holds an id that is not an integer from 0 to ${MAX_ID}`);
+    if (typeof tokens[i] !== "string") throw new MapInvalidError(`\`${field}\` holds a token that is not a string`);
     ids[i] = id as number;
   }
   return { tokens: tokens as string[], ids };
@@ -148,8 +147,8 @@ function refuseTooFew(
 
 function withoutSpecials(vocab: Vocabulary, specialIds: ReadonlySet<number>): Vocabulary {
   if (!vocab.ids.some((id) => specialIds.has(id))) return vocab;
-  const kept = vocab.ids.map((_, i) => i).filter((i) => !specialIds.has(vocab.ids[i]!));
-  return { tokens: kept.map((i) => vocab.tokens[i]!), ids: kept.map((i) => vocab.ids[i]!) };
+  const ordinary = vocab.ids.map((_, i) => i).filter((i) => !specialIds.has(vocab.ids[i]!));
+  return { tokens: ordinary.map((i) => vocab.tokens[i]!), ids: ordinary.map((i) => vocab.ids[i]!) };
 }
 
 function refuseTwice(ids: readonly number[]): void {
@@ -166,10 +165,10 @@ function readPattern(fields: Fields): string {
 }
 
 function readMerges(fields: Fields): Array<readonly [string, string]> | null {
-  const found = fields.merges;
-  if (found === undefined || found === null || (Array.isArray(found) && found.length === 0)) return null;
-  if (!Array.isArray(found)) throw new MapInvalidError("`merges` is no array");
-  return found.map((entry: unknown) => {
+  const { merges } = fields;
+  if (merges === undefined || merges === null || (Array.isArray(merges) && merges.length === 0)) return null;
+  if (!Array.isArray(merges)) throw new MapInvalidError("`merges` is not an array");
+  return merges.map((entry: unknown) => {
     const parts: unknown[] = typeof entry === "string" ? entry.split(" ") : Array.isArray(entry) ? entry : [];
     if (parts.length !== 2 || !parts.every((part) => typeof part === "string" && part !== ""))
       throw new MapInvalidError('`merges` holds an entry that is not "left right"');
@@ -227,13 +226,13 @@ function orderById({ ids }: Vocabulary): { order: Uint32Array | number[]; joinab
 
 /** With merges a token's rank is the place of the first merge that makes it; tokens that no merge makes come last. */
 function orderByMerges({ tokens }: Vocabulary, merges: ReadonlyArray<readonly [string, string]>) {
-  const known = new Set(tokens);
+  const tokenSet = new Set(tokens);
   const place = new Map(tokens.map((token, i) => [token, i]));
   const order: number[] = [];
   for (const [left, right] of merges) {
     const index = place.get(left + right);
-    if (index === undefined && !known.has(left + right))
-      throw new MapInvalidError(`a merge makes ${JSON.stringify(left + right)}, which is no token`);
+    if (index === undefined && !tokenSet.has(left + right))
+      throw new MapInvalidError(`a merge makes ${JSON.stringify(left + right)}, which is not a token`);
     if (index === undefined) continue; // made by an earlier merge already
     order.push(index);
     place.delete(left + right);
@@ -262,7 +261,7 @@ function isId(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_ID;
 }
 
-/** Some published maps carry a program that takes " 1" as one piece, and a pattern that does not: the pattern counts. */
+/** Some published maps carry a program that takes " 1" as one piece, and a pattern that does not: the pattern is used. */
 function programWarnings(program: unknown, pattern: string): string[] {
   const ops = isRecord(program) && Array.isArray(program.ops) ? program.ops : [];
   const numbers = ops.filter((op): op is Fields => isRecord(op) && op.op === "numbers");

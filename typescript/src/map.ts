@@ -1,13 +1,174 @@
 /**
- * In: where a map is and which digest it must have. Out: its tokenizer, verified (spec 5.3).
- * Touches: memory, the disk cache and the map's source, in this order. One load per digest, however many ask.
+ * Loads a map from the package, a file or a URL, verifies its digest, and returns its tokenizer (spec 5.3). Fetched maps
+ * are cached in memory and on disk; there is one load per digest, however many callers wait for it.
  */
-import { type BundledMap, findBundledMap } from "./bundled-maps.js";
-import { MapDigestError, MapHashMismatchError } from "./errors.js";
+
+import { randomUUID } from "node:crypto";
+import { createReadStream, existsSync, readFileSync } from "node:fs";
+import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { MapDigestError, MapHashMismatchError, MapUnreachableError } from "./errors.js";
 import { digestOf, type MetaTokenizer, parseDigest } from "./leaf.js";
-import { defaultCacheFolder, diskCache, type MapCache } from "./map-cache.js";
-import { isRemote, readSource } from "./map-source.js";
 import { type MapFacts, makeTokenizer } from "./tokenizer.js";
+
+export interface BundledMap {
+  id: string;
+  path: string;
+  sha256: string;
+  bytes: number;
+}
+
+let bundled: readonly BundledMap[] | undefined;
+
+export function bundledMaps(): readonly BundledMap[] {
+  bundled ??= readIndex();
+  return bundled;
+}
+
+/** A bundled map by its id, or by the part after the slash if only one map has it. */
+export function findBundledMap(id: string): BundledMap | undefined {
+  const exact = bundledMaps().find((map) => map.id === id);
+  if (exact !== undefined) return exact;
+  const ending = bundledMaps().filter((map) => map.id.endsWith(`/${id}`));
+  return ending.length === 1 && !id.includes("/") ? ending[0] : undefined;
+}
+
+function readIndex(): BundledMap[] {
+  const index = ["../maps/", "../../maps/", "../../../maps/"]
+    .map((folder) => new URL(`${folder}index.json`, import.meta.url))
+    .find((url) => existsSync(url));
+  if (index === undefined) return [];
+  const { maps } = JSON.parse(readFileSync(index, "utf8")) as { maps: Array<BundledMap & { file: string }> };
+  return maps.map(({ id, file, sha256, bytes }) => ({ id, path: fileURLToPath(new URL(file, index)), sha256, bytes }));
+}
+
+/** A store of verified maps between processes. */
+export interface MapCache {
+  get(digest: string): Promise<Uint8Array | undefined>;
+  set(digest: string, bytes: Uint8Array): Promise<void>;
+}
+
+/** A folder with one file per map, named by its digest. Entries larger than `maxBytes` are not read. */
+export function diskCache(folder: string, maxBytes: number): MapCache {
+  const fileOf = (digest: string) => join(folder, `${digest.slice("sha256:".length)}.json`);
+  return {
+    async get(digest) {
+      try {
+        const file = fileOf(digest);
+        return (await stat(file)).size > maxBytes ? undefined : await readFile(file);
+      } catch {
+        return undefined;
+      }
+    },
+    async set(digest, bytes) {
+      const temporary = join(folder, `.${randomUUID()}.tmp`);
+      try {
+        await mkdir(folder, { recursive: true });
+        await writeFile(temporary, bytes);
+        // Readers see the old file or the whole new one, never a part of it.
+        await rename(temporary, fileOf(digest));
+      } catch {
+        await rm(temporary, { force: true }).catch(() => {});
+      }
+    },
+  };
+}
+
+/** The folder that platformdirs gives the Python package: `user_cache_path("leafgate", appauthor=False) / "maps"`. */
+export function defaultCacheFolder(env: NodeJS.ProcessEnv = process.env, platform = process.platform): string {
+  if (platform === "win32")
+    return join(env.LOCALAPPDATA || join(homedir(), "AppData", "Local"), "leafgate", "Cache", "maps");
+  // The XDG specification says to ignore a relative path.
+  const xdg = isAbsolute(env.XDG_CACHE_HOME ?? "") ? env.XDG_CACHE_HOME : undefined;
+  return join(xdg ?? join(homedir(), platform === "darwin" ? "Library/Caches" : ".cache"), "leafgate", "maps");
+}
+
+export interface SourceLimits {
+  maxBytes: number;
+  timeoutMs: number;
+  fetchImpl: typeof fetch;
+  signal: AbortSignal;
+}
+
+const MAX_REDIRECTS = 5;
+
+/** Reads the bytes of a map. Everything without `scheme://` that is not a `file:` URL is a path. */
+export async function readSource(source: string, limits: SourceLimits): Promise<Uint8Array> {
+  const clock = AbortSignal.timeout(limits.timeoutMs);
+  const signal = AbortSignal.any([limits.signal, clock]);
+  try {
+    return await collect(await open(source, limits, signal), limits.maxBytes, source);
+  } catch (error) {
+    if (error instanceof MapUnreachableError) throw error;
+    if (limits.signal.aborted) throw limits.signal.reason;
+    if (clock.aborted) throw new MapUnreachableError(`${source}: took longer than ${limits.timeoutMs} ms`);
+    throw new MapUnreachableError(`${source}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+export function isRemote(source: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(source) && !/^file:/i.test(source);
+}
+
+async function open(source: string, limits: SourceLimits, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+  if (isRemote(source)) return openRemote(source, limits, signal);
+  return createReadStream(/^file:/i.test(source) ? fileURLToPath(source) : source, { signal });
+}
+
+/** Follows redirects here, because the same rule applies to each address. */
+async function openRemote(source: string, limits: SourceLimits, signal: AbortSignal) {
+  let url = new URL(source);
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    refuseUnsafe(url, source);
+    const response = await limits.fetchImpl(url, { signal, redirect: "manual" });
+    const location = response.status >= 300 && response.status < 400 ? response.headers.get("location") : null;
+    if (location === null) return bodyOf(response, source, limits.maxBytes);
+    await response.body?.cancel();
+    const target = new URL(location, url);
+    if (url.protocol === "https:" && target.protocol !== "https:")
+      throw new MapUnreachableError(`${source}: redirected from https to ${target.protocol}//`);
+    url = target;
+  }
+  throw new MapUnreachableError(`${source}: more than ${MAX_REDIRECTS} redirects`);
+}
+
+function refuseUnsafe(url: URL, source: string): void {
+  const loopback = ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname);
+  if (url.protocol === "https:" || (url.protocol === "http:" && loopback)) return;
+  throw new MapUnreachableError(`${source}: only https is allowed, or http to this machine`);
+}
+
+async function bodyOf(response: Response, source: string, maxBytes: number): Promise<AsyncIterable<Uint8Array>> {
+  const announced = Number(response.headers.get("content-length") ?? 0);
+  const problem =
+    response.status !== 200 ? `status ${response.status}` : announced > maxBytes ? tooLarge(maxBytes) : null;
+  if (problem === null && response.body !== null) return response.body as unknown as AsyncIterable<Uint8Array>;
+  await response.body?.cancel();
+  throw new MapUnreachableError(`${source}: ${problem ?? "no body"}`);
+}
+
+async function collect(chunks: AsyncIterable<Uint8Array>, maxBytes: number, source: string): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    length += chunk.length;
+    // Leaving the loop ends the stream behind it.
+    if (length > maxBytes) throw new MapUnreachableError(`${source}: ${tooLarge(maxBytes)}`);
+    parts.push(chunk);
+  }
+  return Buffer.concat(parts, length);
+}
+
+function tooLarge(maxBytes: number): string {
+  return `larger than the limit of ${maxBytes} bytes`;
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message} (${error.cause.message})` : error.message;
+}
 
 export const MAX_MAP_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 10_000;
@@ -15,11 +176,11 @@ const TIMEOUT_MS = 10_000;
 export interface MetaTokenizerOptions {
   /** An https URL, a file URL, a path, or the id of a bundled map such as `qwen/qwen2`. */
   mapUrl: string;
-  /** The digest of the map's bytes. Only a bundled map may do without: its digest is known. */
+  /** The digest of the bytes of the map. Optional for a bundled map only. */
   mapHash?: string | undefined;
-  /** Where fetched maps are kept: a store of your own, or false for none, not even in memory. */
+  /** The store of fetched maps, or false for none, not even in memory. */
   cache?: MapCache | false | undefined;
-  /** The folder of the disk cache, where `cache` names no store. */
+  /** The folder of the disk cache, if there is no `cache`. */
   cacheDir?: string | undefined;
   fetchImpl?: typeof fetch | undefined;
   signal?: AbortSignal | undefined;
@@ -37,7 +198,7 @@ interface Load {
 
 const loads = new Map<string, Load>();
 
-/** Loads and verifies a map, and gives the tokenizer that is bound to it. */
+/** Loads and verifies a map, and returns its tokenizer. */
 export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<LoadedTokenizer> {
   const bundled = isRemote(options.mapUrl) ? undefined : findBundledMap(options.mapUrl);
   const digest = expectedDigest(options.mapHash, bundled);
@@ -49,32 +210,32 @@ export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<
     return await unlessAborted(load.tokenizer, signal);
   } finally {
     load.waiting--;
-    // The load belongs to all who wait for it: it is given up when the last of them has gone.
-    if (load.waiting === 0 && signal?.aborted) giveUp(digest, load, signal.reason);
+    // The load is shared: it is cancelled when its last caller has gone.
+    if (load.waiting === 0 && signal?.aborted) cancelLoad(digest, load, signal.reason);
   }
 }
 
 function expectedDigest(mapHash: string | undefined, bundled: BundledMap | undefined): string {
   if (mapHash !== undefined) return parseDigest(mapHash);
-  if (bundled === undefined) throw new MapDigestError("mapHash is missing; only a bundled map may do without");
+  if (bundled === undefined) throw new MapDigestError("mapHash is missing; it is optional for bundled maps only");
   return bundled.sha256;
 }
 
 function startOrJoin(digest: string, bundled: BundledMap | undefined, options: MetaTokenizerOptions): Load {
-  const known = options.cache === false ? undefined : loads.get(digest);
-  if (known !== undefined) return known;
+  const current = options.cache === false ? undefined : loads.get(digest);
+  if (current !== undefined) return current;
   const stop = new AbortController();
   const tokenizer = loadMap(digest, bundled, options, stop.signal);
   const load: Load = { waiting: 0, stop, tokenizer };
   if (options.cache !== false) {
     loads.set(digest, load);
-    // A failure is told to those who waited, and not remembered: the next one may have better luck.
+    // A failure is not remembered: the next call tries again.
     tokenizer.catch(() => forget(digest, load));
   }
   return load;
 }
 
-function giveUp(digest: string, load: Load, reason: unknown): void {
+function cancelLoad(digest: string, load: Load, reason: unknown): void {
   forget(digest, load);
   load.stop.abort(reason);
 }
@@ -91,19 +252,19 @@ async function loadMap(
 ): Promise<LoadedTokenizer> {
   const { mapUrl, maxBytes = MAX_MAP_BYTES, timeoutMs = TIMEOUT_MS, fetchImpl = fetch } = options;
   const cache = isRemote(mapUrl) ? chosenCache(options, maxBytes) : undefined;
-  const kept = await cache?.get(digest);
-  if (kept !== undefined && kept.length <= maxBytes && digestOf(kept) === digest) {
-    return makeTokenizer(kept, digest, mapUrl);
+  const cached = await cache?.get(digest);
+  if (cached !== undefined && cached.length <= maxBytes && digestOf(cached) === digest) {
+    return makeTokenizer(cached, digest, mapUrl);
   }
   const bytes = await readSource(bundled?.path ?? mapUrl, { maxBytes, timeoutMs, fetchImpl, signal });
-  const found = digestOf(bytes);
-  if (found !== digest) throw new MapHashMismatchError(mapUrl, digest, found);
+  const actual = digestOf(bytes);
+  if (actual !== digest) throw new MapHashMismatchError(mapUrl, digest, actual);
   const tokenizer = makeTokenizer(bytes, digest, mapUrl);
   await cache?.set(digest, bytes);
   return tokenizer;
 }
 
-/** Only fetched maps are worth keeping: a local file is as near as its copy would be. */
+/** The cache for fetched maps. Local files are not cached. */
 function chosenCache({ cache, cacheDir }: MetaTokenizerOptions, maxBytes: number): MapCache | undefined {
   if (cache === false) return undefined;
   return cache ?? diskCache(cacheDir ?? defaultCacheFolder(), maxBytes);

@@ -1,6 +1,6 @@
 /**
- * In: a row of symbols, and the rank of each pair that can be joined. Out: the row when nothing is left to join.
- * Touches only the row it is given. Always the best rank first, the leftmost of equals; never quadratic.
+ * Merges a row of symbols in place, best rank first and the leftmost of equals, until no pair can be merged. Never
+ * quadratic.
  */
 
 /** Which pairs can be joined. A rank below zero means: not this pair. */

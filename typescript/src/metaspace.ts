@@ -1,6 +1,6 @@
 /**
- * In: a metaspace map's tokens, merges and fallback ids. Out: an Encoding (spec 5.4). Touches nothing.
- * The whole text is one piece, its spaces written as U+2581; a character that is no token becomes its UTF-8 bytes.
+ * The Encoding of metaspace maps (spec 5.4). The whole text is one piece, with its spaces written as U+2581; a character
+ * that is not a token becomes its UTF-8 bytes.
  */
 import type { Encoding } from "./encoding.js";
 import { MapInvalidError, TextError } from "./errors.js";
@@ -40,7 +40,7 @@ export class MetaspaceEncoding implements Encoding, PairRanks {
   encode(text: string): number[] {
     if (!text.isWellFormed()) throw new TextError("the text holds lone surrogates and cannot be written as UTF-8");
     if (text === "") return [];
-    // It would come back as a space: ids that do not decode to their text are no tokenization of it.
+    // It would be decoded as a space, so the ids would not match their text.
     if (text.includes(BLANK)) throw new TextError("the text holds U+2581, which a metaspace map writes for a space");
     const row = this.symbols(BLANK + text.replaceAll(" ", BLANK));
     const left = mergeSymbols(row, row.length, this);
@@ -83,7 +83,8 @@ export class MetaspaceEncoding implements Encoding, PairRanks {
     const rank = this.made.length;
     const [first, second, both] = [left, right, left + right].map((token) => {
       const symbol = this.symbolOf.get(token);
-      if (symbol === undefined) throw new MapInvalidError(`a merge names ${JSON.stringify(token)}, which is no token`);
+      if (symbol === undefined)
+        throw new MapInvalidError(`a merge names ${JSON.stringify(token)}, which is not a token`);
       return symbol;
     }) as [number, number, number];
     this.made.push(both);

@@ -1,10 +1,10 @@
 /**
- * In: a JSON value, or msgpack bytes of unknown origin. Out: the bytes, or the value; MsgpackError for all that JSON
- * cannot say. Touches nothing. Own code, because libraries let binaries, extensions, NaN and numbers as keys pass.
+ * msgpack for JSON values. Throws MsgpackError for everything that JSON cannot express. This is not a library, because
+ * libraries accept binaries, extensions, NaN and numbers as keys.
  */
 import { isRecord } from "./leaf.js";
 
-/** Deeper than any message that is meant, and far from the end of the stack. */
+/** Deeper than any real message, and far from the end of the stack. */
 export const MAX_DEPTH = 128;
 
 const FIRST_BUFFER = 1 << 10;
@@ -227,7 +227,7 @@ class Reader {
   private key(): string {
     const tag = this.view.getUint8(this.take(1));
     const text = (tag >= 0xa0 && tag < 0xc0) || (tag >= 0xd9 && tag <= 0xdb);
-    if (!text) throw new MsgpackError("bad-key", "a key is no text");
+    if (!text) throw new MsgpackError("bad-key", "a key is not a text");
     this.at--;
     return this.value(0) as string;
   }
@@ -238,7 +238,7 @@ class Reader {
   }
 
   private array(length: number, depth: number): unknown[] {
-    // No room is made for what is only announced.
+    // Memory is not allocated by the announced length.
     const values: unknown[] = [];
     for (let i = 0; i < length; i++) values.push(this.value(depth + 1));
     return values;
@@ -248,10 +248,10 @@ class Reader {
     const members = new Map<string, unknown>();
     for (let i = 0; i < length; i++) {
       const key = this.key();
-      if (members.has(key)) throw new MsgpackError("duplicate-key", "a key is there twice");
+      if (members.has(key)) throw new MsgpackError("duplicate-key", "a key occurs twice");
       members.set(key, this.value(depth + 1));
     }
-    // Makes members of its own whatever their names are, `__proto__` among them.
+    // Defines own members for all names, also for `__proto__`.
     return Object.fromEntries(members);
   }
 
@@ -260,7 +260,7 @@ class Reader {
     try {
       return decoder.decode(this.bytes.subarray(start, start + length));
     } catch {
-      throw new MsgpackError("bad-text", "a text is no UTF-8");
+      throw new MsgpackError("bad-text", "a text is not UTF-8");
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * In: a pattern. Out: a hand-written scanner for it, where it is one of the patterns in wide use. Touches nothing.
- * Each scanner is its pattern read alternative by alternative; the general machine gives the same cuts, more slowly.
+ * Hand-written scanners for the patterns in wide use. Each follows its pattern alternative by alternative; the general
+ * matcher gives the same cuts, more slowly.
  */
 import { LIMIT, property } from "./code-point-set.js";
 import { codePointAt, type PieceEnd, widthOf } from "./pattern-matcher.js";
@@ -25,7 +25,7 @@ function wordsPattern(digits: string): string {
   return `${CONTRACTIONS}|${LEAD}\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${BLANKS}`;
 }
 
-/** The scanner for a pattern that we know by heart, or undefined. */
+/** The scanner for a pattern, or undefined if there is none. */
 export function familyScanner(pattern: string): PieceEnd | undefined {
   return FAMILIES.get(pattern)?.();
 }

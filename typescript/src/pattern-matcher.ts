@@ -1,6 +1,6 @@
 /**
- * In: a pattern's syntax tree. Out: a function that finds the end of the piece at a place in UTF-8 text. Touches nothing.
- * A backtracking machine with a stack of its own: no input can overflow it, and a run of one class takes one entry.
+ * Compiles the syntax tree of a pattern into a function that finds the end of a piece in UTF-8 text. A backtracking
+ * machine with an explicit stack: no input can overflow it, and a run of one class takes one entry.
  */
 
 import type { CodePointSet } from "./code-point-set.js";
@@ -13,7 +13,7 @@ export type PieceEnd = (bytes: Uint8Array, start: number, end: number) => number
 
 export interface Matcher {
   pieceEnd: PieceEnd;
-  /** One code point of each class that the pattern tells apart: what a self-test must try. */
+  /** One code point of each class that the pattern distinguishes, for a self-test. */
   samples: readonly number[];
 }
 
@@ -41,7 +41,7 @@ export function compileMatcher(tree: Node): Matcher {
 class Compiler {
   readonly program: number[] = [];
   readonly sets: CodePointSet[] = [];
-  private readonly known = new Map<string, number>();
+  private readonly indexOfSet = new Map<string, number>();
 
   emit(...words: number[]): void {
     this.program.push(...words);
@@ -75,8 +75,8 @@ class Compiler {
 
   private setIndex(set: CodePointSet): number {
     const key = set.join();
-    const index = this.known.get(key) ?? this.sets.push(set) - 1;
-    this.known.set(key, index);
+    const index = this.indexOfSet.get(key) ?? this.sets.push(set) - 1;
+    this.indexOfSet.set(key, index);
     return index;
   }
 
@@ -172,14 +172,14 @@ function classify(sets: readonly CodePointSet[]) {
     if (first === 0xd800) continue;
     const row = sets.map((set) => points.contains(set, first));
     const key = row.map(Number).join("");
-    const known = classes.get(key) ?? samples.length;
-    if (known === samples.length) {
-      if (known === 256) throw new MapInvalidError("the pattern tells too many classes of characters apart");
-      classes.set(key, known);
+    const number = classes.get(key) ?? samples.length;
+    if (number === samples.length) {
+      if (number === 256) throw new MapInvalidError("the pattern distinguishes too many classes of characters");
+      classes.set(key, number);
       samples.push(first);
       rows.push(row);
     }
-    classOf.fill(known, first, borders[i + 1]!);
+    classOf.fill(number, first, borders[i + 1]!);
   }
   const members = new Uint8Array(256 * Math.max(1, sets.length));
   rows.forEach((row, index) => {
@@ -206,7 +206,7 @@ function machine(program: Int32Array, classOf: Uint8Array, members: Uint8Array):
     stack[top++] = low;
   }
 
-  /** Runs from one instruction to its MATCH; leaves the stack as it found it. */
+  /** Runs from one instruction to its MATCH; restores the stack. */
   function run(from: number, start: number, bytes: Uint8Array, end: number): number {
     const bottom = top;
     let pc = from;
@@ -248,8 +248,8 @@ function machine(program: Int32Array, classOf: Uint8Array, members: Uint8Array):
           pc = program[pc + 1]!;
           break;
         case LOOK: {
-          const found = run(pc + 3, at, bytes, end) >= 0;
-          fits = found !== (program[pc + 1] === 1);
+          const matches = run(pc + 3, at, bytes, end) >= 0;
+          fits = matches !== (program[pc + 1] === 1);
           pc = program[pc + 2]!;
           break;
         }

@@ -1,6 +1,6 @@
 /**
- * In: a pre_tokenizer_pattern. Out: its syntax tree, or MapInvalidError naming what is not supported. Touches nothing.
- * The dialect is the one that tokenizers use: what we do not know we refuse, for a guess would give wrong ids.
+ * Parses a pre_tokenizer_pattern into a syntax tree. Throws MapInvalidError for unsupported syntax: a guess would give
+ * wrong ids.
  */
 
 import type { CodePointSet } from "./code-point-set.js";
@@ -198,7 +198,7 @@ class Parser {
     return char === "\\" ? this.escape() : char.codePointAt(0)!;
   }
 
-  /** What stands behind a backslash: a code point, or a set of them. */
+  /** What follows a backslash: a code point, or a set of them. */
   private escape(): number | CodePointSet {
     const char = this.next();
     if (char === "p" || char === "P") return this.namedProperty(char === "P");

@@ -1,6 +1,6 @@
 /**
- * In: pieces that are no token as a whole, and their ids. Out: the ids again when the piece comes back.
- * Touches its own arrays. One slot per hash, the newer piece wins: bounded without any bookkeeping.
+ * Remembers the ids of pieces that are not single tokens. One slot per hash, and the newer piece wins: bounded without
+ * bookkeeping.
  */
 const SLOTS = 1 << 12;
 const MAX_BYTES = 32;

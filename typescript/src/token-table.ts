@@ -1,6 +1,6 @@
 /**
- * In: tokens as byte strings, best rank first. Out: token by bytes, by id, by rank, and joins of pairs. Touches nothing.
- * Typed arrays and open addressing: a lookup makes no string, and no token is a property name (`__proto__` is a token).
+ * Tokens by bytes, by id and by rank, and merges of pairs. Typed arrays and open addressing: a lookup creates no string,
+ * and no token is a property name (`__proto__` is a token).
  */
 import { MapInvalidError } from "./errors.js";
 import type { PairRanks } from "./merge.js";
@@ -131,7 +131,7 @@ export class TokenTable implements PairRanks {
       let slot = hash & mask;
       while (slots[slot * 2] !== 0) {
         if (slots[slot * 2 + 1] === hash && this.equals(slots[slot * 2]! - 1, bytes, start, end - start))
-          throw new MapInvalidError("a token is given twice");
+          throw new MapInvalidError("a token occurs twice");
         slot = (slot + 1) & mask;
       }
       slots[slot * 2] = token + 1;

@@ -1,6 +1,6 @@
 /**
- * In: the raw bytes of a proven map. Out: a MetaTokenizer: encode, decode, and the judge of spec 5.7. Touches nothing.
- * The cheap questions come first: only level `canonical` tokenizes.
+ * Builds the MetaTokenizer of a map: encode, decode, and the verification of spec 5.7. Cheap checks come first; only
+ * level `canonical` tokenizes.
  */
 import { ByteLevelEncoding } from "./byte-level.js";
 import type { Encoding } from "./encoding.js";
@@ -26,11 +26,11 @@ export interface MapFacts {
   /** The map's readable name, `owner/name`. */
   name: string;
   encoder: "byte_level" | "metaspace";
-  /** Things worth knowing that are no reason to refuse the map. */
+  /** Oddities of the map that do not make it invalid. */
   warnings: readonly string[];
 }
 
-/** Builds the tokenizer of a map. `digest` is the proven digest of these bytes, `where` names them in errors. */
+/** Builds the tokenizer of a map. `digest` is the verified digest of these bytes, `where` names them in errors. */
 export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): MetaTokenizer & { map: MapFacts } {
   return new MapTokenizer(readMapDocument(bytes, where), digest);
 }
@@ -74,7 +74,7 @@ class MapTokenizer implements MetaTokenizer {
     try {
       return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(skip));
     } catch {
-      throw new IdsError("bad-text", "the bytes of these ids are no UTF-8");
+      throw new IdsError("bad-text", "the bytes of these ids are not UTF-8");
     }
   }
 
@@ -88,7 +88,7 @@ class MapTokenizer implements MetaTokenizer {
     if (claimed !== null && !(isDigest(claimed) && parseDigest(claimed) === this.mapId)) return "foreign-map";
     if (text === "") return "empty-text";
     if (!text.isWellFormed()) return "bad-text";
-    // The ids that we would have made ourselves pass every question below, so they need not be asked.
+    // The ids of our own encoder pass every check below, so the checks are skipped for them.
     if (level === "canonical" && this.isCanonical(text, ids)) return null;
     const bytes = utf8(text);
     if (ids.length > bytes.length + this.encoding.extraIds) return "too-many-ids";
@@ -105,7 +105,7 @@ class MapTokenizer implements MetaTokenizer {
   }
 
   private judgeId(id: unknown): Reason | null {
-    // A JSON integer of four hundred digits is parsed as infinity: it is too large, and an integer all the same.
+    // A JSON integer of four hundred digits is parsed as infinity: it is an integer that is too large.
     if (typeof id !== "number" || (Number.isFinite(id) ? !Number.isInteger(id) : Number.isNaN(id)))
       return "not-integer";
     if (id < 0) return "negative";
@@ -114,7 +114,7 @@ class MapTokenizer implements MetaTokenizer {
     return this.encoding.tokenOf(id) < 0 ? "unknown-id" : null;
   }
 
-  /** False as well for what is no id of an ordinary token: why, is asked afterwards. */
+  /** Also false for values that are not ids of ordinary tokens; the reason is determined afterwards. */
   private decodesTo(ids: readonly unknown[], bytes: Uint8Array): boolean {
     const { encoding } = this;
     if (encoding.extraIds > 0) return this.decodesToBehindBlank(ids, bytes);
@@ -128,7 +128,7 @@ class MapTokenizer implements MetaTokenizer {
     return at === bytes.length;
   }
 
-  /** Metaspace puts one blank in front of every text: decoding takes one away again, where there is one. */
+  /** Metaspace puts one blank before every text; decoding removes it. */
   private decodesToBehindBlank(ids: readonly unknown[], bytes: Uint8Array): boolean {
     try {
       return Buffer.compare(Buffer.from(this.decode(ids as readonly number[])), bytes) === 0;

@@ -1,19 +1,18 @@
 /**
- * In: the result of a tools/call, and perhaps the reader's own tokenizer. Out: its texts and ids, block by block.
- * Touches nothing. With a tokenizer nothing is taken on trust: ids that fail the check (spec 5.7) are a LeafError.
+ * The result of a tool call with its texts and ids, block by block. With a tokenizer all ids are verified (spec 5.7).
  */
+
 import { LeafError } from "./client-errors.js";
 import { CodecMetaMapMismatchError, IdsError } from "./errors.js";
-import type { Level, MetaTokenizer, ToolResult } from "./leaf.js";
-import { type LeafEntry, readCodecMeta } from "./read-leaf.js";
+import { type LeafEntry, type Level, type MetaTokenizer, readCodecMeta, type ToolResult } from "./leaf.js";
 
 export interface ToolAnswer {
-  /** The result as it came, with its leaves. */
+  /** The result as the server sent it, with its leaves. */
   readonly result: ToolResult;
   readonly isError: boolean;
-  /** One per text block. Under form `ids` it is what the ids say, and empty where no tokenizer was given. */
+  /** One per text block. With form `ids` it is decoded from the ids, or empty if there is no tokenizer. */
   readonly texts: readonly string[];
-  /** One per text block, null where the block has none. */
+  /** One per text block, null for a block without ids. */
   readonly ids: ReadonlyArray<number[] | null>;
 }
 
@@ -23,7 +22,7 @@ export interface Reading {
   level: Level;
 }
 
-/** Throws LeafError for ids of another map than `mapId`, and with a tokenizer for ids that are wrong. */
+/** Throws LeafError for ids of another map than `mapId`, and with a tokenizer for ids that are not valid. */
 export function readAnswer(result: ToolResult, reading: Reading): ToolAnswer {
   const entries = entriesOf(result, reading.mapId);
   const texts = entries.map((entry) => textOf(entry, reading));
@@ -41,13 +40,13 @@ function entriesOf(result: ToolResult, mapId: string | null): LeafEntry[] {
 
 function textOf({ textIndex, text, ids }: LeafEntry, { tokenizer, level }: Reading): string {
   if (ids === null || tokenizer === null) return text;
-  const said = text === "" ? decoded(ids, tokenizer, textIndex) : text;
-  const { reason } = tokenizer.check(said, ids, { level });
+  const fullText = text === "" ? decodeIds(ids, tokenizer, textIndex) : text;
+  const { reason } = tokenizer.check(fullText, ids, { level });
   if (reason !== null) throw new LeafError(textIndex, reason);
-  return said;
+  return fullText;
 }
 
-function decoded(ids: number[], tokenizer: MetaTokenizer, textIndex: number): string {
+function decodeIds(ids: number[], tokenizer: MetaTokenizer, textIndex: number): string {
   try {
     return tokenizer.decode(ids);
   } catch (error) {

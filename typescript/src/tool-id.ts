@@ -1,11 +1,40 @@
 /**
- * In: upstream names, schemas, uris and server names, all foreign. Out: ids of tools, resources and prompts, and their
- * fields (spec 1), or CatalogError. Touches nothing.
- * Owns the bound that lets every card fit: no id made here weighs more than 47, the tag of its kind aside.
+ * Ids of tools, resources and prompts, made from foreign names, schemas and URIs (spec 1). Throws CatalogError. No id
+ * made here weighs more than 47, apart from the tag of its kind, so that every card fits its budget.
  */
 import { createHash } from "node:crypto";
-import { cutToWeight, idWeight } from "./id-weight.js";
 import { isRecord } from "./leaf.js";
+
+// Two neighbours of the first class always merge into one token of cl100k_base; of the others that is not certain.
+const RUNS = /([abcdehiklmnoprstuwy]+)|([0-9]+)|./gsu;
+
+export function idWeight(text: string): number {
+  let weight = 0;
+  for (const run of text.matchAll(RUNS)) weight += runWeight(run);
+  return weight;
+}
+
+/** The longest beginning that weighs at most `room`. */
+export function cutToWeight(text: string, room: number): string {
+  let left = room;
+  for (const run of text.matchAll(RUNS)) {
+    const weight = runWeight(run);
+    if (weight > left) return text.slice(0, run.index + fitting(run, left));
+    left -= weight;
+  }
+  return text;
+}
+
+function runWeight([run, letters, digits]: RegExpMatchArray): number {
+  if (letters !== undefined) return Math.floor((2 * run.length + 1) / 3);
+  return digits === undefined ? 1 : Math.ceil(run.length / 3);
+}
+
+/** How many characters of a run too heavy for `room` it has room for: the inverse of the weight. */
+function fitting([, letters, digits]: RegExpMatchArray, room: number): number {
+  if (letters !== undefined) return Math.floor((3 * room + 1) / 2);
+  return digits === undefined ? 0 : 3 * room;
+}
 
 export type PrimitiveKind = "tool" | "resource" | "prompt";
 
@@ -18,13 +47,13 @@ export interface ToolIdParts {
 }
 
 export interface ToolIdOptions {
-  /** The server's name where it is known; null, absent or empty where it is not. */
+  /** The name of the server; null, absent or empty if there is none. */
   server?: string | null | undefined;
   /** What `_meta.version` holds. A value that cannot stand in an id counts as not declared. */
   version?: unknown;
 }
 
-/** A text that is no id, or a name that no id can be made of. */
+/** A text that is not an id, or a name that cannot become an id. */
 export class CatalogError extends Error {
   override name = "CatalogError";
   constructor(
@@ -151,7 +180,7 @@ export function canonicalHash8(upstreamName: string, inputSchema: unknown): stri
   return hash8Of(`${upstreamName}\n${canonicalShape(inputSchema)}`);
 }
 
-/** The id of an upstream's tool. A known server is its namespace; otherwise its name suggests one. */
+/** The id of an upstream's tool. The server is its namespace; without a server, its name suggests one. */
 export function toolIdFor(upstreamName: string, inputSchema: unknown, options: ToolIdOptions = {}): string {
   return formatToolId(partsFor(upstreamName, canonicalHash8(usable(upstreamName), inputSchema), options));
 }

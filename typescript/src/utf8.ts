@@ -1,6 +1,5 @@
 /**
- * In: text. Out: its UTF-8 bytes in a buffer that the next text will overwrite. Touches that buffer only.
- * One buffer for all: the bytes of a text are read at once and never kept, and most texts are short.
+ * The UTF-8 bytes of a text, in one shared buffer: most texts are short, and their bytes are used at once and not stored.
  */
 import { TextError } from "./errors.js";
 

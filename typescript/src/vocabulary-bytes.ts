@@ -1,7 +1,6 @@
 /**
- * In: the raw bytes of a map. Out: its byte_level vocabulary, read without making a string per token, and the rest of
- * the map as JSON; or null, where it is not written in the plain way that this reader knows. Touches nothing.
- * A shortcut and no judge: whatever it does not know is read, or refused with a reason, by a real parser.
+ * A fast reader for the byte_level vocabulary of published maps: it creates no string per token. Returns null for a map
+ * that is not written in the usual way; the general parser then reads it, or says why it is invalid.
  */
 export interface PlainVocabulary {
   /** Token `i` is `bytes[bounds[i] .. bounds[i + 1]]`; ids are ascending. */
@@ -35,16 +34,16 @@ export function readPlainVocabulary(json: Uint8Array, byteOfLetter: Uint16Array)
 
 /** The value of the only top-level member `vocab`, and where it is. */
 function findVocabulary(json: Uint8Array, byteOfLetter: Uint16Array) {
-  let found: (ReturnType<typeof readEntries> & { start: number }) | null = null;
+  let vocabulary: (ReturnType<typeof readEntries> & { start: number }) | null = null;
   let at = expect(json, skipBlanks(json, 0), 0x7b);
   for (;;) {
     const key = skipBlanks(json, at);
     const keyEnd = skipString(json, key);
     const start = skipBlanks(json, expect(json, skipBlanks(json, keyEnd), 0x3a));
     if (isVocab(json, key, keyEnd)) {
-      if (found !== null) throw new NotPlain();
-      found = { start, ...readEntries(json, start, byteOfLetter) };
-      at = found.end;
+      if (vocabulary !== null) throw new NotPlain();
+      vocabulary = { start, ...readEntries(json, start, byteOfLetter) };
+      at = vocabulary.end;
     } else {
       at = skipValue(json, start);
     }
@@ -52,8 +51,8 @@ function findVocabulary(json: Uint8Array, byteOfLetter: Uint16Array) {
     if (json[at] !== 0x2c) break;
     at++;
   }
-  if (found === null) throw new NotPlain();
-  return found;
+  if (vocabulary === null) throw new NotPlain();
+  return vocabulary;
 }
 
 function isVocab(json: Uint8Array, start: number, end: number): boolean {

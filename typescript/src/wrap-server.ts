@@ -1,22 +1,21 @@
 /**
- * In: an McpServer, or the plain Server under it. Out: the same server, whose tool results carry their ids.
- * Touches the server's handler for tools/call: the one that is set, and any that will be set.
+ * Adds ids to the tool results of an McpServer, or of the plain Server inside it, by wrapping its handler for tools/call:
+ * the current one, and any that is set later.
  */
-import { isRecord, type MetaTokenizer } from "./leaf.js";
-import { type WrapOptions, wrapToolCall } from "./write-leaf.js";
+import { isRecord, type MetaTokenizer, type WrapOptions, wrapToolCall } from "./leaf.js";
 
 type Handler = (request: unknown, extra: unknown) => unknown;
 
-/** What we use of the SDK's Server. `_requestHandlers` is private there; wrapServer fails loudly where it is gone. */
+/** The parts of the SDK's Server that are used. `_requestHandlers` is private; without it wrapServer throws. */
 interface PlainServer {
   setRequestHandler(...args: unknown[]): unknown;
   _requestHandlers: Map<string, Handler>;
 }
 
 const METHOD = "tools/call";
-const wrapped = new WeakSet<Handler>();
+const leafHandlers = new WeakSet<Handler>();
 
-/** Makes every tool of this server leaf-tokenized, those registered later too. Gives the server back. */
+/** Adds ids to the results of all tools of this server, also of those registered later. Returns the server. */
 export function wrapServer<T extends object>(server: T, meta: MetaTokenizer, options: WrapOptions = {}): T {
   const plain = plainServerOf(server);
   const setRequestHandler = plain.setRequestHandler.bind(plain);
@@ -32,12 +31,12 @@ export function wrapServer<T extends object>(server: T, meta: MetaTokenizer, opt
 /** McpServer sets its handler when the first tool is registered, and looks tools up by name with each call. */
 function wrapCurrent(plain: PlainServer, meta: MetaTokenizer, options: WrapOptions): void {
   const handler = plain._requestHandlers.get(METHOD);
-  if (handler === undefined || wrapped.has(handler)) return;
+  if (handler === undefined || leafHandlers.has(handler)) return;
   const leafHandler: Handler = async (request, extra) => {
     const result = await handler(request, extra);
     return isRecord(result) && Array.isArray(result.content) ? wrapToolCall(result, meta, options) : result;
   };
-  wrapped.add(leafHandler);
+  leafHandlers.add(leafHandler);
   plain._requestHandlers.set(METHOD, leafHandler);
 }
 

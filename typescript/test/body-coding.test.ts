@@ -2,8 +2,7 @@ import zlib, { brotliCompressSync, constants, createGzip, gzipSync } from "node:
 import { describe, expect, it } from "vitest";
 import { acceptedCodings, LENGTH_CAP, plainBytes } from "../src/body-coding.js";
 import { ProtocolError } from "../src/client.js";
-import { MAX_MESSAGE_BYTES, packFrame } from "../src/frames.js";
-import type { Message } from "../src/message-reader.js";
+import { MAX_MESSAGE_BYTES, type Message, packFrame } from "../src/messages.js";
 import { open } from "./clients.js";
 import { type Behaviour, promised, startServer, stateless } from "./mcp-over-http.js";
 

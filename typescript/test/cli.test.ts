@@ -117,7 +117,7 @@ describe("mcp-leaf", () => {
       [["wrap", "--", "x"], /--map is missing/],
       [["wrap", "--map", "toy"], /command is missing/],
       [["wrap", "--map", "toy", "--"], /command is missing/],
-      [["wrap", "--map", "toy", "--min-text-length", "x", "--", "y"], /no number/],
+      [["wrap", "--map", "toy", "--min-text-length", "x", "--", "y"], /not a number/],
       [["wrap", "--nonsense", "--", "y"], /nonsense/],
       [["nonsense"], /unknown command/],
     ];

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { connect, ProtocolError, RequestError } from "../src/client.js";
 import { CLIENT_VERSION } from "../src/connect-options.js";
 import { makeMetaTokenizer, wrapToolCall } from "../src/index.js";
-import type { Message } from "../src/message-reader.js";
+import type { Message } from "../src/messages.js";
 import { against, FORMS, failure, open } from "./clients.js";
 import { answer, answerText, promised, startServer, stateless } from "./mcp-over-http.js";
 

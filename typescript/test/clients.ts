@@ -1,5 +1,5 @@
 /**
- * In: how a server behaves. Out: a client of it; both are gone after each test. Touches the network.
+ * A scripted server and a client of it; both are closed after each test.
  */
 import { afterEach } from "vitest";
 import { type Client, type ConnectOptions, connect } from "../src/client.js";

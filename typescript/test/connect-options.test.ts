@@ -8,9 +8,9 @@ const digest = `sha256:${"ab".repeat(32)}`;
 
 describe("settingsOf", () => {
   it("wants nothing of maps unless told so", () => {
-    const { headers, wish, reading } = settingsOf({ url });
+    const { headers, acceptMeta, reading } = settingsOf({ url });
     expect(headers).toEqual({ "codec-client-version": "0.6" });
-    expect(wish).toEqual({});
+    expect(acceptMeta).toEqual({ "leafgate/accept": { envelope: "full" } });
     expect(reading).toEqual({ mapId: null, tokenizer: null, level: "canonical" });
   });
 
@@ -21,8 +21,8 @@ describe("settingsOf", () => {
     [{ mapId: digest, form: "text" }, { map_id: digest, form: "text" }, undefined],
     [{ form: "ids" }, { form: "ids" }, undefined],
   ] as const)("of %o asks for %o", (options, accept, header) => {
-    const { headers, wish } = settingsOf({ url, ...options });
-    expect(wish).toEqual({ "ai.codec/accept": accept });
+    const { headers, acceptMeta } = settingsOf({ url, ...options });
+    expect(acceptMeta).toEqual({ "leafgate/accept": { envelope: "full" }, "ai.codec/accept": accept });
     expect(headers["x-codec-map"]).toBe(header);
   });
 

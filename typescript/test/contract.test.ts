@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { findBundledMap } from "../src/bundled-maps.js";
+import { findBundledMap } from "../src/map.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const toy = findBundledMap("toy")!;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { findBundledMap } from "../src/bundled-maps.js";
 import { MapInvalidError } from "../src/errors.js";
+import { findBundledMap } from "../src/map.js";
 import { makeTokenizer } from "../src/tokenizer.js";
 
 type Fields = Record<string, unknown> & { vocab: Record<string, number>; special_tokens: Record<string, number> };
@@ -41,10 +41,10 @@ describe("a map is refused with a reason", () => {
     ],
     ["shared id", changed((m) => (m.vocab.th = 257)), /share an id/],
     ["shared special id", changed((m) => (m.special_tokens["<x>"] = 300)), /share an id/],
-    ["fraction", changed((m) => (m.vocab.th = 256.5)), /no integer/],
-    ["negative", changed((m) => (m.vocab.th = -1)), /no integer/],
-    ["too large", changed((m) => (m.vocab.th = 2 ** 32)), /no integer/],
-    ["string id", changed((m) => (m.vocab.th = "256" as unknown as number)), /no integer/],
+    ["fraction", changed((m) => (m.vocab.th = 256.5)), /not an integer/],
+    ["negative", changed((m) => (m.vocab.th = -1)), /not an integer/],
+    ["too large", changed((m) => (m.vocab.th = 2 ** 32)), /not an integer/],
+    ["string id", changed((m) => (m.vocab.th = "256" as unknown as number)), /not an integer/],
     ["empty token", changed((m) => (m.vocab[""] = 400)), /empty token/],
     ["outside the alphabet", changed((m) => (m.vocab["a b"] = 400)), /byte alphabet/],
     ["far outside the alphabet", changed((m) => (m.vocab["\u{1f600}"] = 400)), /byte alphabet/],
@@ -53,9 +53,9 @@ describe("a map is refused with a reason", () => {
     ["leaky pattern", changed((m) => (m.pre_tokenizer_pattern = "\\p{L}+|\\s+")), /leaves out/],
     ["pattern of nothing", changed((m) => (m.pre_tokenizer_pattern = "a*")), /leaves out/],
     ["unknown encoder", changed((m) => (m.encoder = "wordpiece")), /unknown encoder/],
-    ["merges no array", changed((m) => (m.merges = "t h")), /no array/],
+    ["merges no array", changed((m) => (m.merges = "t h")), /not an array/],
     ["merge of three", changed((m) => (m.merges = ["t h e"])), /left right/],
-    ["merge of no token", changed((m) => (m.merges = ["x y"])), /no token/],
+    ["merge of no token", changed((m) => (m.merges = ["x y"])), /not a token/],
     ["metaspace without merges", changed((m) => (m.encoder = "metaspace")), /merges/],
     [
       "metaspace without fallback",

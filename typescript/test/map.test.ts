@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { findBundledMap } from "../src/bundled-maps.js";
 import {
   MapDigestError,
   MapError,
@@ -15,7 +14,7 @@ import {
   makeMetaTokenizer,
 } from "../src/index.js";
 import { digestOf } from "../src/leaf.js";
-import { defaultCacheFolder } from "../src/map-cache.js";
+import { defaultCacheFolder, findBundledMap } from "../src/map.js";
 
 const toy = findBundledMap("toy")!;
 const servers: Server[] = [];
@@ -268,6 +267,10 @@ describe("caches", () => {
   it("live where the system keeps caches", () => {
     expect(defaultCacheFolder({ XDG_CACHE_HOME: "/x" }, "linux")).toBe(join("/x", "leafgate", "maps"));
     expect(defaultCacheFolder({}, "darwin")).toMatch(/Library.Caches.leafgate.maps$/);
-    expect(defaultCacheFolder({ LOCALAPPDATA: "/l" }, "win32")).toBe(join("/l", "leafgate", "maps"));
+    expect(defaultCacheFolder({ XDG_CACHE_HOME: "/x" }, "darwin")).toBe(join("/x", "leafgate", "maps"));
+    expect(defaultCacheFolder({ XDG_CACHE_HOME: "x" }, "linux")).toMatch(/\.cache.leafgate.maps$/);
+    expect(defaultCacheFolder({ LOCALAPPDATA: "/l", XDG_CACHE_HOME: "/x" }, "win32")).toBe(
+      join("/l", "leafgate", "Cache", "maps"),
+    );
   });
 });

@@ -1,11 +1,11 @@
 /**
- * In: how a server is to behave. Out: that server on a port of its own, and what it has heard. Touches the network.
+ * A scripted MCP server on its own port, which records what it receives.
  * Real sockets, and no SDK: a test says byte by byte what goes wrong.
  */
+
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { FRAMES_TYPE, packFrame, unpackMessage } from "../src/frames.js";
-import type { Message } from "../src/message-reader.js";
+import { FRAMES_TYPE, type Message, packFrame, unpackMessage } from "../src/messages.js";
 
 export interface Heard {
   verb: string;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { bundledMaps } from "../src/bundled-maps.js";
 import { MapInvalidError, TextError } from "../src/errors.js";
+import { bundledMaps } from "../src/map.js";
 import { familyScanner } from "../src/pattern-families.js";
 import { compileMatcher, type PieceEnd } from "../src/pattern-matcher.js";
 import { parsePattern } from "../src/pattern-syntax.js";

@@ -1,5 +1,5 @@
 /**
- * In: a seed. Out: chance that can be repeated, and texts that tokenizers stumble over. Touches nothing.
+ * Repeatable random values, and texts that are difficult for tokenizers.
  */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { idWeight } from "../src/id-weight.js";
 import {
   CatalogError,
   canonicalHash8,
@@ -18,6 +17,7 @@ import {
   type ToolIdParts,
   toolIdFor,
 } from "../src/index.js";
+import { idWeight } from "../src/tool-id.js";
 import { nastyText, seeded } from "./seeded.js";
 
 interface Case {

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from generate import generate
 
+from leafgate.browse.meaning import bundled_embedder
 from leafgate.browse.measure import percentile
-from leafgate.browse.model_file import bundled_embedder
 from leafgate.browse.rank import Router
 from leafgate.catalog.snapshot_file import load_catalog_file
 from leafgate.model.tool import SelectableItem
-from leafgate.storage.index_file import IndexFiles
+from leafgate.state.routing import IndexFiles
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "routing"
 

@@ -19,8 +19,7 @@ import numpy as np
 from bench_routing import generated_items
 
 from leafgate.browse import rank
-from leafgate.browse.confidence import Evidence
-from leafgate.browse.rank import BUNDLED, Router
+from leafgate.browse.rank import BUNDLED, Evidence, Router
 from leafgate.catalog.snapshot_file import load_catalog_file
 from leafgate.model.tool import SelectableItem
 
@@ -33,22 +32,22 @@ Setting = tuple[np.ndarray, np.ndarray]
 
 
 def features(evidence: Evidence) -> list[float]:
-    return [1.0, evidence.score, evidence.found, float(np.log10(max(evidence.size, 1)))]
+    return [1.0, evidence.score, evidence.coverage, float(np.log10(max(evidence.size, 1)))]
 
 
 def observe(router: Router, queries: Sequence[str]) -> np.ndarray:
     """What the judge is shown for each query; queries that name a tool are left out, being certain."""
     seen: list[Evidence] = []
-    real = rank.judge
+    real = rank.assess
 
     def watch(evidence: Evidence) -> tuple[float, rank.Signal]:
         seen.append(evidence)
         return real(evidence)
 
-    rank.judge = watch
+    rank.assess = watch
     for query in queries:
         router.route(query)
-    rank.judge = real
+    rank.assess = real
     return np.array([features(evidence) for evidence in seen if not evidence.exact])
 
 

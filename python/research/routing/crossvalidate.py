@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from leafgate.browse import fuse, index, lexical
+from leafgate.browse import index, lexical, rank
 from leafgate.browse.measure import Answer, GoldQuery, scores
 from leafgate.browse.rank import Router
 from leafgate.catalog.snapshot_file import load_catalog_file
@@ -27,7 +27,7 @@ GRID = {
 
 
 def answers(items: tuple, queries: list[GoldQuery], values: tuple[float, ...]) -> list[Answer]:
-    fuse.MEANING, lexical.SATURATION, index.SERVER = values[:3]
+    rank.MEANING, lexical.SATURATION, index.SERVER = values[:3]
     lexical.WEIGHTS[0] = values[3]
     router = Router(items)
     found = []

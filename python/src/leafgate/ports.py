@@ -1,27 +1,26 @@
-"""What the gateway needs from outside, as Protocols. Adapters fill them; the gateway knows none of them."""
+"""What the gateway needs from outside, as Protocols. Adapters implement them; the gateway knows no adapter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
 
-from leafgate.model.call import Origin
-from leafgate.model.card import ChoiceCard
-from leafgate.model.envelope import Artifact
+from leafgate.model.envelope import Artifact, Origin
 from leafgate.model.errors import ErrorCode
 from leafgate.model.leaf import Reason
-from leafgate.model.served import Served
+from leafgate.model.request import ClientChannel, Served
+from leafgate.model.tool import ChoiceCard
 
 LeafOutcome = Literal["leaf", "shim", "skipped"]
-# None is a good end; "cancelled" means that whoever asked gave up.
-CallEnd = ErrorCode | Literal["cancelled"] | None
+# None: a good end. "tool_error": the result of the tool is an error. "cancelled": the caller gave up.
+CallEnd = ErrorCode | Literal["tool_error", "cancelled"] | None
 
 
 @dataclass(frozen=True)
 class LeafReport:
-    """What became of one text block: how it came by its ids, why its leaf was dropped, and what that cost."""
+    """How one text block got its ids, why its leaf was rejected, and what that cost."""
 
     outcome: LeafOutcome
     tokens: int
@@ -32,160 +31,176 @@ class LeafReport:
 
 @dataclass(frozen=True)
 class ToolListing:
-    """A tool's definition as its server gave it; `server` is empty for a source without a name."""
+    """The definition of a tool, resource, template or prompt, as its server wrote it; `server` may be empty."""
 
     server: str
     definition: Mapping[str, Any]
 
 
+OfferKind = Literal["tools", "resources", "templates", "prompts", "skills"]
+
+
 @dataclass(frozen=True)
 class Offers:
-    """Everything that servers offer, each with its server's name."""
+    """Everything that servers offer, each with its server's name. `instructions` are texts for models, by server."""
 
     tools: Sequence[ToolListing] = ()
     resources: Sequence[ToolListing] = ()
     templates: Sequence[ToolListing] = ()
     prompts: Sequence[ToolListing] = ()
+    skills: Sequence[ToolListing] = ()
+    instructions: Mapping[str, str] = field(default_factory=dict)
 
 
-class Caller(Protocol):
-    """The client behind one call, as far as the server that works for it may talk to it."""
+@dataclass(frozen=True)
+class CacheHint:
+    """For how long a list or a resource stays as it is, and whether every caller gets the same (spec 3.12)."""
 
-    @property
-    def owner(self) -> str:
-        """The same for all calls of one client."""
-        ...
+    ttl_ms: int = 0
+    is_public: bool = False
 
-    @property
-    def takes_input_requests(self) -> bool:
-        """Whether an `input_required` result can be handed to it as it is; else its questions are asked one by one."""
-        ...
+    def narrow(self, other: CacheHint) -> CacheHint:
+        """The hint of something that is made of two parts."""
+        return CacheHint(min(self.ttl_ms, other.ttl_ms), self.is_public and other.is_public)
 
-    @property
-    def resume(self) -> Mapping[str, Any]:
-        """`inputResponses` and `requestState`, where this call answers an `input_required` result."""
-        ...
+    def as_json(self) -> dict[str, Any]:
+        return {"ttlMs": self.ttl_ms, "cacheScope": "public" if self.is_public else "private"}
 
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What it declared that it can do, as MCP writes it."""
-        ...
 
-    @property
-    def log_level(self) -> str | None:
-        """The level from which on it wants to hear the server's log."""
-        ...
+MAX_TTL_MS: Final = 24 * 60 * 60 * 1000
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
-    async def log(self, params: Mapping[str, Any]) -> None: ...
+def read_cache_hint(raw: Mapping[str, Any]) -> CacheHint:
+    """The hint in a result. Only the stateless era has hints; a value that is not one counts as "not at all"."""
+    ttl = raw.get("ttlMs")
+    if raw.get("resultType") is None or isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
+        ttl = 0  # also for NaN, which is not greater than 0
+    return CacheHint(int(min(ttl, MAX_TTL_MS)), raw.get("cacheScope") == "public")
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A server's question (sampling, elicitation, roots). GatewayError where the client cannot be asked."""
-        ...
+
+# The extension of MCP by which a server answers a call with a task, whose result is fetched later (SEP-2663).
+TASKS: Final = "io.modelcontextprotocol/tasks"
+
+
+@dataclass(frozen=True)
+class ServerInstance:
+    """What holds the tasks of a server, by a name: for a URL the same in every gateway, for a process only
+    while that process runs. `timeout` is the number of seconds that a call of the server may take."""
+
+    name: str = ""
+    timeout: float = 60.0
+
+
+class Intake(Protocol):
+    """Whether another message may be read from a server. While the gateway works on too much, it may not."""
+
+    is_full: bool
+
+    async def wait_for_space(self) -> None: ...
 
 
 class Upstream(Protocol):
-    """One or many MCP servers."""
+    """One or many MCP servers. Its methods raise UpstreamFailure, and nothing else."""
 
-    async def list_tools(self) -> Sequence[ToolListing]:
-        """What is known now. Never waits for a server that is still starting."""
-        ...
+    async def list_offers(self) -> Offers:
+        """What the servers offer now. Does not wait for a server that is still starting."""
 
-    async def call_tool(
-        self, server: str, name: str, args: Mapping[str, Any], caller: Caller | None = None
-    ) -> Mapping[str, Any]:
-        """The raw result. Raises UpstreamFailure, and nothing else."""
-        ...
+    def list_hint(self, kind: OfferKind) -> CacheHint | None:
+        """For how long the offers of a kind stay as last listed, as far as the servers promise it.
 
-    async def settled(self) -> None:
-        """Returns once every server has come up or failed once, or after a bounded wait."""
-        ...
-
-
-class PrimitiveUpstream(Protocol):
-    """Resources and prompts of one or many servers. Every method raises UpstreamFailure, and nothing else."""
-
-    async def list_resources(self) -> Sequence[ToolListing]: ...
-
-    async def list_resource_templates(self) -> Sequence[ToolListing]: ...
-
-    async def read_resource(self, server: str, uri: str, caller: Caller | None = None) -> Mapping[str, Any]: ...
-
-    async def list_prompts(self) -> Sequence[ToolListing]: ...
-
-    async def get_prompt(
-        self, server: str, name: str, args: Mapping[str, str], caller: Caller | None = None
-    ) -> Mapping[str, Any]: ...
-
-
-class NativeUpstream(PrimitiveUpstream, Protocol):
-    """What plain MCP clients need beyond tools: any request to one server, and word of updated resources."""
+        None if no server has a list of this kind.
+        """
 
     async def request(
-        self, server: str, method: str, params: Mapping[str, Any], caller: Caller | None = None
-    ) -> Mapping[str, Any]: ...
+        self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
+    ) -> Mapping[str, Any]:
+        """The raw result of one MCP request. Meanwhile the server may talk to `client`."""
 
-    def server_of_resource(self, uri: str) -> str | None:
-        """The server that this URI belongs to: by its list, by a template, or as the only one with resources."""
-        ...
-
-    def servers_with(self, capability: str) -> Sequence[str]:
-        """The servers that declare a capability (logging, completions, resources, …)."""
-        ...
-
-    async def watch(self, server: str, uri: str) -> None: ...
+    async def watch(self, server: str, uri: str) -> None:
+        """Subscribe to updates of a resource."""
 
     async def unwatch(self, server: str, uri: str) -> None: ...
 
+    def servers_with(self, capability: str) -> Sequence[str]:
+        """The servers that declare a capability (logging, completions, resources, …), an extension by its identifier,
+        or a setting of one (IDENTIFIER#SETTING)."""
+
+    def server_of_resource(self, uri: str) -> str | None:
+        """The server that a URI belongs to: by its list, by a template, or as the only one with resources."""
+
+    async def wait_for_start(self) -> None:
+        """Return once every server has come up or failed once, or after a bounded wait."""
+
+    def instance_of(self, server: str) -> ServerInstance:
+        """The instance of a server that requests go to now."""
+
 
 class ArtifactStore(Protocol):
-    """Keeps what was withheld. A handle works only for the owner that made it. Raises StoreError, and nothing else."""
+    """Stores withheld content. A handle works only for the owner that created it. Raises only StoreError."""
 
     async def put(self, owner: str, artifact: Artifact) -> str | None:
-        """The handle, of at most HANDLE_CHARS characters; None where the artifact is too large to be kept."""
-        ...
+        """The handle, of at most HANDLE_CHARS characters; None if the artifact is too large for the store."""
 
     async def get(self, owner: str, handle: str) -> Artifact | None: ...
 
 
-class ResultCache(Protocol):
-    """Keeps raw results of read-only tools for a while. An entry that cannot be kept is not an error.
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task that a client was given: where it is, and the tool whose result it will have.
 
-    `get` and `put` raise StoreError where the store fails.
+    `instance` names the ServerInstance that made it. `is_native`: the tool was called by its own name, as a client does
+    that knows its output schema.
+    """
+
+    server: str
+    instance: str
+    task_id: str  # as its server knows it
+    tool: str
+    is_native: bool = False
+
+
+class Tasks(Protocol):
+    """Stores tasks for a while. An id cannot be guessed, and works only for its owner. Raises StoreError."""
+
+    async def put(self, owner: str, task: TaskRecord, seconds: float) -> str:
+        """The public id of the task."""
+
+    async def get(self, owner: str, id: str) -> TaskRecord | None: ...
+
+
+class ResultCache(Protocol):
+    """Caches raw results of read-only tools for a while. A result that cannot be cached is not an error.
+
+    `get` and `put` raise StoreError if the store fails.
     """
 
     def epoch(self) -> str:
-        """Names the catalog of now; a result is found only by those who ask in the epoch that it was asked for in."""
-        ...
+        """The name of the present catalog. A result is found only in the epoch in which its request started."""
 
     async def get(self, key: str) -> Mapping[str, Any] | None: ...
 
     async def put(self, key: str, raw: Mapping[str, Any], epoch: str) -> None: ...
 
     def renew(self, catalog: str) -> None:
-        """Another catalog, known by this digest, is in place. At once: it is part of the step that swaps it.
+        """Change to the catalog with this digest. Not async, because it is part of the step that swaps the catalog.
 
-        What was kept under another catalog is not found from now on. Gateways with equal catalogs may share results.
+        Results of another catalog are no longer found. Gateways with equal catalogs may share results.
         """
-        ...
 
 
 class BrowseStates(Protocol):
-    """Keeps which cards each owner has seen, for stable pages. `seen` and `keep` raise StoreError."""
+    """Stores which cards each owner has seen, for stable pages. `load` and `save` raise StoreError."""
 
-    async def seen(self, owner: str) -> Mapping[str, ChoiceCard | None]:
-        """Ids, each with its card as it was first sighted, if it was; nothing for an owner who is not known."""
-        ...
+    async def load(self, owner: str) -> Mapping[str, ChoiceCard | None]:
+        """Ids, each with the card that was first shown, or None; empty for a new owner."""
 
-    async def keep(self, owner: str, seen: Mapping[str, ChoiceCard | None]) -> None: ...
+    async def save(self, owner: str, cards: Mapping[str, ChoiceCard | None]) -> None: ...
 
     def renew(self, catalog: str) -> None:
-        """Another catalog, known by this digest, is in place: what was seen may no longer exist."""
-        ...
+        """Change to the catalog with this digest: earlier cards may no longer exist."""
 
 
-# What is counted (words of the telemetry's own), and how often.
+# Names of counters, which telemetry chooses, and their values.
 Counts = Mapping[tuple[str, ...], float]
 
 
@@ -193,25 +208,23 @@ class SharedCounts(Protocol):
     """Sums of counters that outlive a process, or that several processes add to. Raises StoreError."""
 
     async def add(self, counts: Counts, since: str) -> None:
-        """Adds these, all or none, and once even if an answer is lost; `since` is kept where none was before."""
-        ...
+        """Add all counts or none, and once even if an answer is lost. The first `since` is stored."""
 
     async def sums(self) -> tuple[Counts, str]:
-        """Everything that was ever added, and since when."""
-        ...
+        """The sums of everything that was added, and the stored `since`."""
 
 
 @dataclass(frozen=True)
-class KeptSession:
-    """A session of the handshake era as another gateway can take it up: whose it is, and the words that opened it."""
+class SessionRecord:
+    """A session of the handshake era, for another gateway to resume: its user, and the initialize message."""
 
     user: str
     hello: bytes
 
 
 @dataclass(frozen=True)
-class KeptEvent:
-    """What a gateway sent on one stream of a session; without a message it only marks a place."""
+class SessionEvent:
+    """A message that a gateway sent on one stream of a session; an empty one only marks a position."""
 
     id: str
     stream: str
@@ -220,111 +233,116 @@ class KeptEvent:
 
 
 class Sessions(Protocol):
-    """Keeps what a client may come back for, at another gateway or after a restart. Raises StoreError."""
+    """Stores sessions and their events, for clients that resume at another gateway or after a restart.
 
-    async def keep(self, id: str, session: KeptSession) -> bool:
-        """For a while from now; whoever uses the session says so again in time. False: it was ended, and stays so."""
-        ...
+    Raises StoreError.
+    """
 
-    async def find(self, id: str) -> KeptSession | None: ...
+    async def keep(self, id: str, session: SessionRecord) -> bool:
+        """Store the session for a while; repeat it while the session is in use. False if the session was ended."""
+
+    async def find(self, id: str) -> SessionRecord | None: ...
 
     async def end(self, id: str) -> None:
-        """Forgets the session and its events. Only that it ended is kept, for as long as anybody may have it."""
-        ...
+        """Delete the session and its events. That it was ended is stored, so that it cannot be kept again."""
 
-    async def note(self, id: str, stream: str, gateway: str, message: bytes) -> str:
-        """Keeps an event of a session, of which the last ones are kept, and names it."""
-        ...
+    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str:
+        """Store an event of a session and return its id. Only the last events of a session are stored."""
 
-    async def noted(self, id: str, since: str) -> Sequence[KeptEvent]:
-        """The event of this name and those after it, in their order; nothing where it is not known."""
-        ...
+    async def events_from(self, id: str, first: str) -> Sequence[SessionEvent]:
+        """The event with the id `first` and those after it, in order; empty if that event is not stored."""
 
     async def beat(self, gateway: str) -> None:
-        """This gateway is there, and will be for some seconds."""
-        ...
+        """Report that this gateway is alive, which is valid for some seconds."""
 
     async def is_alive(self, gateway: str) -> bool: ...
 
 
+ApprovalStatus = Literal["asked", "pending", "approved", "denied"]
+
+
 @dataclass(frozen=True)
-class QuotaBreach:
-    """A limit that would be broken: whose (a meta-tool or a tool id), which, and when it may be tried again."""
+class Approval:
+    """A call that needs approval, while a person decides or after one did.
 
-    scope: str
-    limit: Literal["max_calls_per_minute", "max_calls_per_session"]
-    retry_after: float | None
+    `asked`: its client has the question. `pending`: an operator has it, and is shown `about`, a JSON object. `binding`
+    is a digest of what the approval is for; it is good for nothing else.
+    """
 
-
-class Quotas(Protocol):
-    """Counts calls per owner and scope. A scope is the name of a meta-tool, or a tool id. Raises StoreError."""
-
-    async def take(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
-        """Counts one call in every scope, or in none of them and says which limit forbids it."""
-        ...
-
-    async def peek(self, owner: str, scopes: Sequence[str]) -> QuotaBreach | None:
-        """What `take` would answer; counts nothing."""
-        ...
+    id: str
+    status: ApprovalStatus
+    binding: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Clock(Protocol):
-    """Seconds that only ever grow, from any beginning."""
+class Approvals(Protocol):
+    """Stores approvals, each for a limited time, so that any gateway can go on with a call. Raises StoreError."""
 
-    def __call__(self) -> float: ...
+    async def add(self, caller: str, approval: Approval, seconds: float) -> bool:
+        """Store an approval for so many seconds. False if this caller, or all together, have too many."""
+
+    async def take(self, id: str) -> Approval | None:
+        """Remove an approval and return it: it can be used once. None if there is none, or its time is over."""
+
+    async def find(self, id: str) -> Approval | None: ...
+
+    async def decide(self, id: str, *, approve: bool) -> Approval | None:
+        """Answer one that is pending, and return it as it was; None if there is none."""
+
+    async def list_pending(self) -> Sequence[Approval]:
+        """Those that wait for an operator, the oldest first."""
 
 
-class Sleep(Protocol):
-    """Lets some seconds pass."""
-
-    async def __call__(self, seconds: float, /) -> None: ...
+Clock = Callable[[], float]  # seconds that never decrease, from any start
+Sleep = Callable[[float], Awaitable[None]]
 
 
 class Recorder(Protocol):
-    """Hears what happened. Never raises and never waits."""
+    """Receives reports of what happened. Never raises and never waits."""
 
     def leaf(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
         """One text block of a tool result."""
-        ...
 
     def own_text(self, map_digest: str, tokens: int, seconds: float) -> None:
         """A text that the gateway wrote itself was tokenized."""
-        ...
 
     def detokenized(self, map_digest: str, tokens: int, seconds: float) -> None:
         """Arguments that came as ids were read."""
-        ...
 
     def call(self, served: Served, end: CallEnd, seconds: float) -> None:
         """One request to the gateway, reported exactly once."""
-        ...
 
     def upstream(self, server: str, end: CallEnd, seconds: float) -> None:
         """One request to a server; each attempt is one."""
-        ...
 
     def shortened(self, origin: Origin, whole: int, shown: int) -> None:
         """A text of so many tokens was withheld, and so many are shown in its place."""
-        ...
 
     def browsed(self, whole: int, shown: int) -> None:
         """A page of cards of so many tokens was sent; the definitions of all tools have so many."""
-        ...
+
+
+class AuditLog(Protocol):
+    """Receives one entry per request. Never raises and never waits."""
+
+    def call(self, served: Served, end: CallEnd, seconds: float) -> None:
+        """One request to the gateway, reported exactly once."""
+
+    def refused(self, principal: str | None, where: str, reason: str) -> None:
+        """A request that was refused before it reached the gateway; `where` is a path or a method."""
 
 
 class Span(Protocol):
-    """One stage of a request, as it is being drawn."""
+    """One stage of a request that is being traced."""
 
     def note(self, name: str, fact: str | int) -> None: ...
 
     def fail(self, code: str) -> None:
         """The stage ended with this error."""
-        ...
 
 
 class Tracer(Protocol):
-    """Draws the stages of requests. Never raises, and is told names and codes only: no arguments and no results."""
+    """Traces the stages of requests. Never raises. Gets names and codes only, no arguments and no results."""
 
     def stage(self, name: str, **facts: str | int) -> AbstractContextManager[Span]:
         """One stage, inside the one that is open in this task."""
-        ...

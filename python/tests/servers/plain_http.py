@@ -1,4 +1,7 @@
-"""A small MCP server on Streamable HTTP, for tests: one tool. Refuses with the HTTP status that a file names."""
+"""A small MCP server on Streamable HTTP, for tests: one tool. Refuses with the HTTP status that a file names.
+
+It writes SURROG as the escape of a lone surrogate, which the SDK does not write.
+"""
 
 import sys
 from pathlib import Path
@@ -25,7 +28,12 @@ class Moody:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or not self.file.exists():
-            await self.app(scope, receive, send)
+
+            async def write(message: Any) -> None:
+                body = {"body": message["body"].replace(b"SURROG", rb"\ud83d")} if "body" in message else {}
+                await send({**message, **body})
+
+            await self.app(scope, receive, write)
             return
         await send({"type": "http.response.start", "status": int(self.file.read_text()), "headers": []})
         await send({"type": "http.response.body", "body": b"go away"})

@@ -12,9 +12,11 @@ from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
     GetPromptRequestParams,
+    Icon,
     LoggingLevel,
     TextContent,
     Tool,
+    ToolAnnotations,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -30,6 +32,10 @@ class State:
     subscriptions: dict[str | None, set[str]] = field(default_factory=dict)
     extra_tool: bool = False
     extra_prompt: bool = False
+    desk: Any = None  # the tasks (tasks.py)
+    extra_resource: bool = False
+    waiting: int = 0
+    cancelled: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,24 @@ class ReferenceTool:
     description: str
     run: Callable[[Call], Awaitable[CallToolResult]]
     input_schema: dict[str, Any] = field(default_factory=lambda: NO_ARGUMENTS)
+    title: str | None = None
+    annotations: ToolAnnotations | None = None
+    icons: list[Icon] | None = None
+    output_schema: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
+    modern_only: bool = False  # the protocol before 2026-07-28 has no place for its results
 
     def declaration(self) -> Tool:
-        return Tool(name=self.name, description=self.description, input_schema=self.input_schema)
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            annotations=self.annotations,
+            icons=self.icons,
+            meta=self.meta,
+        )
 
 
 def text_result(text: str, *, is_error: bool = False) -> CallToolResult:

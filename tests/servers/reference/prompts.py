@@ -42,8 +42,10 @@ class ReferencePrompt:
 
 
 def complete(params: CompleteRequestParams) -> Completion:
-    """The words that begin as the argument does."""
+    """The words that begin as the argument does; with context, that too."""
     values = [word for word in _WORDS if word.startswith(params.argument.value)]
+    if params.context is not None and params.context.arguments:
+        values += [f"{name}={value}" for name, value in params.context.arguments.items()]
     return Completion(values=values, total=len(values), has_more=False)
 
 

@@ -39,6 +39,7 @@ RESOURCES: Final = (
     Resource(uri="test://static-binary", name="static-binary", description="A fixed picture.", mime_type="image/png"),
     Resource(uri=WATCHED, name="watched-resource", description="Can be subscribed to.", mime_type="text/plain"),
 )
+EXTRA_RESOURCE: Final = Resource(uri="test://template/extra/data", name="extra", description="Appears on a change.")
 TEMPLATES: Final = (
     ResourceTemplate(
         uri_template="test://template/{id}/data",

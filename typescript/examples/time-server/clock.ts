@@ -1,6 +1,5 @@
 /**
- * In: an instant or a time of day, and names of IANA time zones. Out: sentences about them, or ZoneError.
- * Touches nothing: the present instant is handed in.
+ * Sentences about an instant or a time of day in IANA time zones. Throws ZoneError. The present instant is an argument.
  */
 export class ZoneError extends Error {
   override name = "ZoneError";

@@ -1,6 +1,6 @@
 /**
- * In: MCP on standard input; CODEC_MAP_URL and CODEC_MAP_HASH from the environment. Out: MCP on standard output.
- * Touches: the clock, the map. Without a map it says so and serves plain results: time is worth telling anyway.
+ * An MCP server on standard input and output. CODEC_MAP_URL and CODEC_MAP_HASH in the environment name its map; without
+ * a map it prints a warning and serves results without ids.
  */
 import { makeMetaTokenizer, wrapServer } from "@codecai/mcp-leaf";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";

@@ -1,5 +1,5 @@
 // A stdio server without an SDK. It answers tools/call with lines that no SDK would write, and says other things too.
-// In: newline-delimited JSON. Out: the lines that the test expects, byte for byte. Touches: standard streams.
+// Answers newline-delimited JSON with the lines that the test expects, byte for byte.
 import { createInterface } from "node:readline";
 
 process.stderr.write("noisy: up\n");

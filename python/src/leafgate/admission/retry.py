@@ -1,24 +1,27 @@
-"""Whether and when a failed call is tried again. In: a policy, a code, an attempt, a chance. Out: seconds, or no more.
+"""Retries of failed calls, and the circuit breaker of one upstream.
 
-Touches nothing: the chance is handed in. Only codes are looked at: a call that timed out may have run all the same, so
-an operator whose tools must not run twice keeps UPSTREAM_TIMEOUT out of `retryable_codes`.
+Retries depend on error codes only: a call that timed out may still have run, so an operator whose tools must not run
+twice keeps UPSTREAM_TIMEOUT out of `retryable_codes`. The state of a breaker is a value. While it is not closed, only
+one call, the probe, is running, and only its end changes the state. The caller passes time and chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from leafgate.model.errors import RETRYABLE, ConfigError, ErrorCode
 
 TRANSIENT: Final[frozenset[ErrorCode]] = frozenset({"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE"})
 MOST_ATTEMPTS: Final = 10
 
+Phase = Literal["closed", "open", "half-open"]
+End = Literal["answered", "unreachable", "abandoned"]
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff, bounded. `jitter` is the part of a delay, 0 to 1, that chance may take away."""
+    """Exponential backoff with a maximum. `jitter` is the part of a delay, 0 to 1, that chance may subtract."""
 
     max_attempts: int = 1
     base_delay: float = 0.5
@@ -39,22 +42,68 @@ class RetryPolicy:
             raise ConfigError(f"retry.retryable_codes: some of {', '.join(sorted(RETRYABLE))}")
 
     def delay_after(self, attempt: int, code: ErrorCode, chance: float) -> float | None:
-        """Seconds to wait after this attempt (the first is 1) failed; None: it was the last. `chance` is 0 to 1."""
+        """Return the seconds to wait after this attempt (from 1) failed, or None after the last. `chance`: 0 to 1."""
         if attempt >= self.max_attempts or code not in self.retryable_codes:
             return None
         whole = min(self.max_delay, self.base_delay * 2.0 ** (attempt - 1))
         return whole * (1 - self.jitter * chance)
 
 
-def retry_policy_of(document: object) -> RetryPolicy:
-    """The policy in a configuration: the fields by their names, `retryable_codes` as a list."""
-    known = tuple(RetryPolicy.__dataclass_fields__)
-    if not isinstance(document, Mapping) or not set(document) <= set(known):
-        raise ConfigError(f"retry: an object with some of {', '.join(known)}")
-    fields: dict[str, Any] = dict(document)
-    if "retryable_codes" in fields:
-        codes = fields["retryable_codes"]
-        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
-            raise ConfigError("retry.retryable_codes: a list of codes")
-        fields["retryable_codes"] = frozenset(codes)
-    return RetryPolicy(**fields)
+@dataclass(frozen=True)
+class BreakerPolicy:
+    """The breaker opens after `failures` transport failures in a row, and allows a probe after `open_seconds`."""
+
+    failures: int = 5
+    open_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if type(self.failures) is not int or self.failures < 1:
+            raise ConfigError("breaker.failures: a whole number, 1 or more")
+        seconds = self.open_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
+            raise ConfigError("breaker.open_seconds: a number of seconds, above 0 and at most a day")
+
+
+@dataclass(frozen=True)
+class Breaker:
+    """The state of one breaker. `turn` counts its phases, so that a call of an earlier phase is recognised."""
+
+    phase: Phase = "closed"
+    failed: int = 0
+    until: float = 0.0
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class BreakerDecision:
+    """Whether a call may run; if not, after how many seconds to try again."""
+
+    state: Breaker
+    may_run: bool
+    retry_after: float = 0.0
+
+
+def admit_call(state: Breaker, policy: BreakerPolicy, now: float) -> BreakerDecision:
+    """Decide on one call. After a call that may run, the caller reports its end with `end_call`."""
+    if state.phase == "closed":
+        return BreakerDecision(state, may_run=True)
+    if state.phase == "open" and now >= state.until:
+        return BreakerDecision(replace(state, phase="half-open", turn=state.turn + 1), may_run=True)
+    # A probe of unknown duration is running: callers come back when the breaker would allow the next one.
+    wait = state.until - now if state.phase == "open" else policy.open_seconds
+    return BreakerDecision(state, may_run=False, retry_after=wait)
+
+
+def end_call(state: Breaker, policy: BreakerPolicy, now: float, turn: int, end: End) -> Breaker:
+    """Return the state after the end of a call that was admitted in this turn."""
+    if turn != state.turn or state.phase == "open":
+        return state
+    if end == "answered":
+        return Breaker("closed", turn=state.turn + (state.phase != "closed"))
+    if end == "abandoned":
+        # An abandoned probe has no result; the next call is a probe again, at once.
+        return state if state.phase == "closed" else Breaker("open", until=now, turn=state.turn + 1)
+    failed = state.failed + 1
+    if state.phase == "half-open" or failed >= policy.failures:
+        return Breaker("open", until=now + policy.open_seconds, turn=state.turn + 1)
+    return replace(state, failed=failed)

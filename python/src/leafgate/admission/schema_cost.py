@@ -1,7 +1,7 @@
-"""What checking with a schema can cost at most. In: a schema. Out: evaluations per place of a value, by its depth.
+"""The maximum cost of checking values with a schema: evaluations per place of a value, by depth.
 
-Touches nothing, and its own work is bounded. A schema of a few lines can ask for 2^n evaluations: references that
-double, or recursion through several branches. The engine has no brake, so the bound is computed before it runs.
+A schema of a few lines can require 2^n evaluations, by references that double or recursion through several branches.
+The engine has no limit, so the bound is computed before it runs. The work of computing it is itself limited.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ _REST: Final = ("additionalProperties", "unevaluatedProperties")
 _EVERY_CHILD: Final = ("items", "contains", "unevaluatedItems", "additionalItems", "propertyNames")
 _POSITIONS: Final = ("prefixItems", "items")
 _MAPS_OF_SCHEMAS: Final = (*_SAME_PLACE_MAPS, "properties", "patternProperties", "$defs", "definitions")
-_ANY_NAME: Final = ""  # stands for a member that no `properties` names; a member of this very name costs no more
+_ANY_NAME: Final = ""  # represents a member that is not in `properties`; a member with this name costs no more
 
 Schema = Mapping[str, Any]
-# Schemas that apply at one place, by identity, with how often.
+# The schemas that apply at one place, by identity, and how often.
 State = frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class SchemaCost:
-    """Evaluations at one place, at most, for each depth of a value; if `closed`, deeper places cost no more."""
+    """The maximum evaluations at one place for each depth of a value; if `closed`, deeper places cost no more."""
 
     by_depth: tuple[int, ...]
     closed: bool
 
-    def of(self, nodes: int, depth: int) -> float:
-        """What a check of a value of so many nodes, so deep, can cost."""
+    def bound(self, nodes: int, depth: int) -> float:
+        """Return the maximum cost of checking a value with this number of nodes and depth."""
         if depth >= len(self.by_depth) and not self.closed:
             return math.inf
         return float(nodes * max(self.by_depth[: depth + 1]))
 
 
 def cost_of_checking(schema: Schema) -> SchemaCost:
-    """The bound for finding out whether a value is valid. What takes too long to bound costs more than any budget."""
+    """Return the cost of a validity check. A schema whose bound takes too long to compute exceeds every budget."""
     return _Costing(schema, looks=1).cost()
 
 
-def cost_of_telling(schema: Schema) -> SchemaCost:
-    """The bound for finding all violations: a choice that fails is looked at again, branch by branch."""
+def cost_of_reporting(schema: Schema) -> SchemaCost:
+    """Return the cost of finding all violations: a choice that fails is evaluated again, branch by branch."""
     return _Costing(schema, looks=2).cost()
 
 
 def has_choices(schema: Schema) -> bool:
-    """Whether one violation can hold others inside: those of the branches of a choice."""
+    """Can one violation contain others: those of the branches of a choice?"""
     return _Costing(schema, looks=1).has_choices()
 
 
 class _Costing:
-    """One walk: level by level, which schemas can meet at one place of a value, and how often each."""
+    """One walk: which schemas can apply together at one place of a value, level by level, and how often each."""
 
     def __init__(self, root: Schema, *, looks: int) -> None:
         self._root = root
@@ -80,21 +80,21 @@ class _Costing:
     def cost(self) -> SchemaCost:
         levels: list[int] = []
         try:
-            seen: set[State] = set()
+            visited: set[State] = set()
             frontier = {frozenset({(id(self._root), 1)})}
             while frontier and len(levels) < MAX_LEVELS:
-                seen |= frontier
+                visited |= frontier
                 places = [self._place(state) for state in frontier]
                 levels.append(max(self._load(place) for place in places))
                 if levels[-1] > HOPELESS:
                     return SchemaCost(tuple(levels), closed=False)
-                frontier = {child for place in places for child in self._children(place)} - seen
+                frontier = {child for place in places for child in self._children(place)} - visited
             return SchemaCost(tuple(levels), closed=not frontier)
         except _TooManyStepsError:
             return SchemaCost((*levels, HOPELESS), closed=False)
 
     def _index(self, root: Schema) -> None:
-        """Every schema in the document, and those that have a name to be referred to by."""
+        """Index every schema of the document, and those with an anchor by name."""
         stack: list[Any] = [root]
         while stack:
             schema = stack.pop()
@@ -106,7 +106,7 @@ class _Costing:
                 if isinstance(name, str) and (not key.endswith("id") or name.startswith("#")):
                     self._anchors.setdefault(name.removeprefix("#"), []).append(schema)
                 elif isinstance(name, str) and key == "$id" and schema is not root:
-                    self._foreign = True  # a document in the document: references in it begin elsewhere
+                    self._foreign = True  # an embedded document: its references have another root
             for key, value in schema.items():
                 if key in _MAPS_OF_SCHEMAS and isinstance(value, Mapping):
                     stack += value.values()
@@ -116,7 +116,7 @@ class _Costing:
                     stack.append(value)
 
     def _place(self, state: State) -> Counter[int]:
-        """All schemas that apply at a place where these do: references and combinators followed."""
+        """Return all schemas that apply at a place where these do, with references and combinators resolved."""
         place: Counter[int] = Counter()
         for schema, times in state:
             for inner, inner_times in self._expand(schema, ()).items():
@@ -124,24 +124,24 @@ class _Costing:
         return place
 
     def _expand(self, schema: int, under_way: tuple[int, ...]) -> Counter[int]:
-        known = self._expanded.get(schema)
-        if known is not None:
-            return known
+        result = self._expanded.get(schema)
+        if result is not None:
+            return result
         if len(under_way) > MAX_CHAIN:
             raise _TooManyStepsError
-        found = Counter({schema: 1})
+        result = Counter({schema: 1})
         for inner, looks in self._same_place(self._schemas[schema]):
             if inner == schema or inner in under_way:
-                continue  # the engine, too, goes round no circle at one place
+                continue  # the engine, too, does not follow a cycle at one place
             for deeper, times in self._expand(inner, (*under_way, schema)).items():
                 self._step()
-                found[deeper] = min(found[deeper] + looks * times, HOPELESS)
-        self._expanded[schema] = found
-        return found
+                result[deeper] = min(result[deeper] + looks * times, HOPELESS)
+        self._expanded[schema] = result
+        return result
 
     def _same_place(self, schema: Schema) -> Iterator[tuple[int, int]]:
-        """The schemas that this one brings with it, each with how often the engine looks at it."""
-        # Where parts of a value are left over for `unevaluated…`, the engine looks at its neighbours once more.
+        """Yield the schemas that apply with this one, each with the number of evaluations."""
+        # For `unevaluated…`, the engine evaluates the neighbours once more.
         again = 2 if any(key.startswith("unevaluated") for key in schema) else 1
         for key in _REFERENCES:
             if isinstance(schema.get(key), str):
@@ -163,7 +163,7 @@ class _Costing:
             yield from self._child(place, _ANY_NAME, position)
 
     def _child(self, place: Counter[int], name: str, position: int | None) -> Iterator[State]:
-        """The schemas that apply to one member or element."""
+        """Yield the schemas that apply to one member or element."""
         child: Counter[int] = Counter()
         for schema_id, times in place.items():
             self._step()
@@ -176,7 +176,7 @@ class _Costing:
         return sum(times * _own(self._schemas[schema]) for schema, times in place.items())
 
     def _targets(self, reference: str) -> Iterator[int]:
-        """What a reference stands for. One that this walk cannot follow makes the schema too costly to judge."""
+        """Yield the targets of a reference. One that this walk cannot follow makes the schema too costly."""
         if self._foreign or not reference.startswith("#"):
             raise _TooManyStepsError
         if reference[1:] in self._anchors:
@@ -218,11 +218,11 @@ def _applied(schema: Schema, name: str, position: int | None) -> Iterator[object
 
 
 class _TooManyStepsError(Exception):
-    """The walk would cost more than it may."""
+    """The walk exceeds its own limit."""
 
 
 def _own(schema: Schema) -> int:
-    """One look at a place, dearer where a keyword holds a long list."""
+    """Return the cost of one evaluation, which is higher for keywords with long lists."""
     long = sum(len(schema[key]) for key in ("properties", "enum", "required") if _is_sized(schema.get(key)))
     patterns = len(_mapping(schema.get("patternProperties")))
     return 1 + long // 8 + 2 * patterns + (8 if schema.get("uniqueItems") is True else 0)

@@ -1,6 +1,7 @@
-"""The searchable form of a catalog. In: items, an embedder, an earlier index. Out: CatalogIndex. May touch: nothing.
+"""The searchable form of a catalog.
 
-What an item contributes depends on that item alone and is reused by its digest; only sums over the catalog are redone.
+The part of an item depends on that item alone, and a later index reuses it by the item's digest; only the sums over the
+catalog are computed again.
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from leafgate.browse.item_text import ItemText, item_digest, item_text
-from leafgate.browse.lexical import Entries, LexicalIndex, WordNumbers, build_lexical, count_words
+from leafgate.browse.lexical import (
+    Entries,
+    ItemText,
+    LexicalIndex,
+    WordNumbers,
+    build_lexical,
+    count_words,
+    item_digest,
+    item_text,
+)
 from leafgate.browse.meaning import Embedder, unit
-from leafgate.browse.spelling import SpellingIndex, build_spelling
+from leafgate.browse.words import SpellingIndex, build_spelling
 from leafgate.model.tool import SelectableItem
 
 Floats = NDArray[np.float32]
@@ -25,7 +34,7 @@ SERVER: Final = 0.4  # weight of what the server's tools have in common
 
 @dataclass(frozen=True)
 class CatalogIndex:
-    """Position k is the k-th item by id. `own` is the meaning of each item, `vectors` has its server's share in it."""
+    """Position k is the k-th item by id. `own` is the meaning of each item; `vectors` adds a share of its server's."""
 
     digests: tuple[bytes, ...]
     entries: Entries
@@ -39,6 +48,7 @@ class CatalogIndex:
 def build_index(
     items: Sequence[SelectableItem], embedder: Embedder | None, earlier: CatalogIndex | None = None
 ) -> CatalogIndex:
+    """Build the index of items that are sorted by id, with the parts of `earlier` that still apply."""
     digests = tuple(item_digest(item) for item in items)
     model = embedder.version if embedder else ""
     reusable = earlier is not None and earlier.model == model
@@ -49,11 +59,11 @@ def build_index(
     entries = count_words(texts, numbers)
     own = embed_items(texts, embedder) if embedder else None
     if places and earlier:
-        source = np.empty(len(items), np.int64)  # where item k lies in earlier items followed by fresh ones
+        source = np.empty(len(items), np.int64)  # the place of item k in the earlier items followed by the fresh ones
         source[fresh] = len(earlier.digests) + np.arange(len(fresh))
-        kept = [k for k, digest in enumerate(digests) if digest in places]
-        source[kept] = [places[digests[k]] for k in kept]
-        entries = _pick(_joined(earlier.entries, entries), source)
+        old = [k for k, digest in enumerate(digests) if digest in places]
+        source[old] = [places[digests[k]] for k in old]
+        entries = _pick(_concatenate(earlier.entries, entries), source)
         if own is not None and earlier.own is not None:
             own = np.concatenate((earlier.own, own))[source]
     entries, words = _compact(entries, list(numbers))
@@ -70,7 +80,7 @@ def build_index(
 
 
 def embed_items(texts: Sequence[ItemText], embedder: Embedder) -> NDArray[np.float16]:
-    """One vector per item; summing unit vectors is comparing with each of them. Half precision halves the cache."""
+    """Return one vector per item: a sum of unit vectors compares with each of them. Half precision saves space."""
     if not texts:
         return embedder.embed([]).astype(np.float16)
     labels = embedder.embed([text.label for text in texts])
@@ -79,7 +89,7 @@ def embed_items(texts: Sequence[ItemText], embedder: Embedder) -> NDArray[np.flo
 
 
 def with_server(halves: NDArray[np.float16], items: Sequence[SelectableItem]) -> Floats:
-    """Each item's vector, leaning towards the middle of its server's: what the server is about, its tools are about."""
+    """Return each item's vector with a share of the mean of its server, because a server's tools share a subject."""
     own = halves.astype(np.float32)
     if not len(own):
         return own
@@ -90,7 +100,7 @@ def with_server(halves: NDArray[np.float16], items: Sequence[SelectableItem]) ->
     return unit(own + np.float32(SERVER) * unit(sums)[group])
 
 
-def _joined(first: Entries, second: Entries) -> Entries:
+def _concatenate(first: Entries, second: Entries) -> Entries:
     return Entries(
         np.concatenate((first.word, second.word)),
         np.concatenate((first.field, second.field)),
@@ -107,10 +117,8 @@ def _pick(entries: Entries, source: NDArray[np.int64]) -> Entries:
 
 
 def _compact(entries: Entries, words: Sequence[str]) -> tuple[Entries, list[str]]:
-    """Numbers the words alphabetically and forgets unused ones, so that an index does not depend on its history."""
-    used = np.unique(entries.word)
-    kept = sorted(int(n) for n in used)
-    kept.sort(key=lambda n: words[n])
+    """Number the words alphabetically and drop unused ones, so that an index does not depend on its history."""
+    used = sorted((int(n) for n in np.unique(entries.word)), key=lambda n: words[n])
     number = np.zeros(len(words), np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
-    return Entries(number[entries.word], entries.field, entries.count, entries.bounds), [words[n] for n in kept]
+    number[used] = np.arange(len(used), dtype=np.int32)
+    return Entries(number[entries.word], entries.field, entries.count, entries.bounds), [words[n] for n in used]

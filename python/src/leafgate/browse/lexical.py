@@ -1,32 +1,133 @@
-"""Ranks by words: BM25 over weighted fields. In: words per item and field. Out: one score per item. May touch: nothing.
+"""The lexical index: the words of each item by field, and BM25 over weighted fields.
 
 Every posting holds its finished weight, so a query only adds up a few slices of one array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leafgate.browse.item_text import FIELDS, ItemText
-from leafgate.browse.words import stem
+from leafgate.browse.words import identifier_words, prose_words, stem
+from leafgate.model.tool import SelectableItem
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
+FIELDS: Final = ("name", "title", "summary", "details", "parameters", "parameter_texts", "server", "tags")
 #                     name title summ. det. params ptexts server tags
 WEIGHTS: Final = np.array((2.5, 2.0, 2.0, 0.5, 0.5, 0.4, 2.0, 1.0), np.float32)
 LENGTH: Final = np.array((0.5, 0.5, 0.4, 0.6, 0.6, 0.6, 0.0, 0.3), np.float32)
 SATURATION: Final = 0.8
 
+MAX_DETAILS: Final = 2_000  # characters of a description beyond its first sentence
+MAX_PARAMETER_TEXT: Final = 300
+MAX_PARAMETERS: Final = 60
+MAX_DEPTH: Final = 4
+
+_OBJECT: Final = (dict, Mapping)  # created once: a union in a call is created again by every call
+_FIRST_SENTENCE: Final = re.compile(r"\s*(.{8,240}?(?:(?<!\d)[.!?](?=\s)|\n\s*\n|\Z)|.{0,240})", re.DOTALL)
+_SAFETY_TAGS: Final = frozenset(("read-only", "destructive"))  # claims about a tool, not its purpose
+_REF_SUFFIX: Final = re.compile(r"[-_ ](?:ref|mcp|server)\b|\b(?:mcp|server)[-_ ]")
+
+
+@dataclass(frozen=True)
+class ItemText:
+    """Words by field, in the order of FIELDS, and the texts that are compared by meaning."""
+
+    fields: tuple[tuple[str, ...], ...]
+    label: str  # the name
+    summary: str  # what the item does
+
+
+def item_text(item: SelectableItem) -> ItemText:
+    summary, details = split_description(item.description)
+    names, texts = _parameters(item.args_schema)
+    fields = (
+        tuple(identifier_words(item.upstream_name or item.name)),
+        tuple(identifier_words(item.title)),
+        tuple(prose_words(summary)),
+        tuple(prose_words(details)),
+        tuple(identifier_words(" ".join(names))),
+        tuple(prose_words(" ".join(texts))),
+        tuple(identifier_words(item.server or item.namespace)),
+        tuple(identifier_words(" ".join(tag for tag in item.tags if tag not in _SAFETY_TAGS))),
+    )
+    server = _REF_SUFFIX.sub(" ", item.server or item.namespace)
+    name = " ".join(_separate_words(item.upstream_name or item.name))
+    title = " ".join(_separate_words(item.title))
+    label = " ".join(_separate_words(server)) + " " + name + ("" if title == name else " " + title)
+    return ItemText(fields, label, f"{name}. {summary}")
+
+
+def split_description(description: str) -> tuple[str, str]:
+    """Split off the first sentence, which says what a tool does; the rest is advice, examples and warnings."""
+    sentence = _FIRST_SENTENCE.match(description)
+    cut = sentence.end() if sentence else 0
+    return description[:cut].strip(), description[cut : cut + MAX_DETAILS]
+
+
+def item_digest(item: SelectableItem) -> bytes:
+    """Return a digest that changes with everything that is searched, filtered or shown of the item."""
+    content = (
+        item.id, item.kind, item.name, item.upstream_name, item.title, item.description, item.namespace, item.server,
+        item.tags, item.args_schema,
+    )  # fmt: skip
+    return hashlib.blake2b(_ENCODER.encode(content).encode(), digest_size=16).digest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence | frozenset | set):
+        return sorted(value) if isinstance(value, frozenset | set) else list(value)
+    return repr(value)
+
+
+_ENCODER: Final = json.JSONEncoder(default=_plain)
+
+
+def _separate_words(text: str) -> list[str]:
+    """Return words without the compound that the index also holds: `pageId` gives page, id."""
+    words = identifier_words(text)
+    return [word for i, word in enumerate(words) if not "".join(words[i + 1 :]).startswith(word) or len(word) < 2]
+
+
+def _parameters(schema: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    names: list[str] = []
+    texts: list[str] = []
+    for name, description in _walk(schema, 0):
+        if len(names) == MAX_PARAMETERS:
+            break
+        names.append(name)
+        texts.append(description[:MAX_PARAMETER_TEXT])
+    return names, texts
+
+
+def _walk(schema: object, depth: int) -> Iterator[tuple[str, str]]:
+    if depth > MAX_DEPTH or not isinstance(schema, _OBJECT):
+        return
+    properties = schema.get("properties")
+    for name, inner in properties.items() if isinstance(properties, _OBJECT) else ():
+        description = inner.get("description") if isinstance(inner, _OBJECT) else None
+        yield str(name), description if isinstance(description, str) else ""
+        yield from _walk(inner, depth + 1)
+    yield from _walk(schema.get("items"), depth + 1)
+
+
+# The index
+
 
 @dataclass(frozen=True)
 class Entries:
-    """The words of items, counted: entry i says that `word[i]` stands `count[i]` times in `field[i]`."""
+    """The word counts of items: entry i says that `word[i]` occurs `count[i]` times in `field[i]`."""
 
     word: Ints
     field: NDArray[np.uint8]
@@ -38,7 +139,7 @@ class Entries:
 class LexicalIndex:
     """Postings of term t: items[bounds[t]:bounds[t+1]], with weights in the same places."""
 
-    words: tuple[str, ...]  # as spelt in the catalog
+    words: tuple[str, ...]  # as spelled in the catalog
     term_of_word: Ints
     items: Ints
     weights: Floats
@@ -54,7 +155,7 @@ class LexicalIndex:
         return float(np.log1p((self.size + 0.5) / 0.5))
 
     def score(self, terms: Mapping[int, float]) -> Floats:
-        """Sum of the weights of the given terms, per item."""
+        """Return for each item the sum of the weights of these terms."""
         scores = np.zeros(self.size, np.float32)
         for term, weight in terms.items():
             span = slice(self.bounds[term], self.bounds[term + 1])
@@ -63,7 +164,7 @@ class LexicalIndex:
 
 
 class WordNumbers(dict[str, int]):
-    """Numbers words in the order in which they are first asked for."""
+    """Numbers words in the order in which they are first looked up."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -71,7 +172,7 @@ class WordNumbers(dict[str, int]):
 
 
 def count_words(texts: Sequence[ItemText], numbers: WordNumbers) -> Entries:
-    """Counts the words of every field; new words are numbered, in a table that is the caller's to keep."""
+    """Count the words of every field. New words are added to `numbers`, a table that the caller owns."""
     flat: list[int] = []
     lengths: list[int] = []
     for text in texts:
@@ -100,12 +201,12 @@ def build_lexical(entries: Entries, words: Sequence[str]) -> LexicalIndex:
     order = np.argsort(key, kind="stable")
     key = key[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    summed = np.add.reduceat(strength[order], first) if len(first) else np.zeros(0, np.float32)
+    total = np.add.reduceat(strength[order], first) if len(first) else np.zeros(0, np.float32)
     term, posting_items = np.divmod(key[first], max(size, 1))
     bounds = np.searchsorted(term, np.arange(len(stems) + 1)).astype(np.int32)
     frequency = np.diff(bounds)
     rarity = np.log1p((size - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
-    weights = (rarity[term] * summed / (summed + SATURATION)).astype(np.float32)
+    weights = (rarity[term] * total / (total + SATURATION)).astype(np.float32)
     return LexicalIndex(
         words=tuple(words),
         term_of_word=term_of_word,
@@ -120,7 +221,7 @@ def build_lexical(entries: Entries, words: Sequence[str]) -> LexicalIndex:
 
 
 def _field_strength(entries: Entries, item: NDArray[np.int64], size: int) -> Floats:
-    """Each entry's share: the field's weight, its count, and less of it in a field longer than usual."""
+    """Return each entry's share: the weight of its field times its count, less in a field that is longer than usual."""
     place = item * len(FIELDS) + entries.field
     lengths = np.bincount(place, weights=entries.count, minlength=size * len(FIELDS)).reshape(size, len(FIELDS))
     filled = np.maximum((lengths > 0).sum(axis=0), 1)

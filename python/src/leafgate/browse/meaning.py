@@ -1,34 +1,44 @@
-"""Compares meaning: the Embedder port and the static model. In: texts. Out: unit vectors. May touch: nothing.
+"""Meaning as vectors: the Embedder port, and the static model that comes with the package.
 
-The static model is one vector per word piece, summed: no order of words, no torch, some ten microseconds a query.
+The static model sums one vector per word piece: no order of words, no torch, about ten microseconds per query. Reading
+its data file is the only access to the disk in this room.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
 from typing import Final, Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from leafgate.model.errors import ConfigError
 
 Floats = NDArray[np.float32]
 
 _WORD: Final = re.compile(r"[a-z]+")
 _MAX_PIECES: Final = 256
 _BATCH: Final = 4_096
+_MAX_SPLITS: Final = 1 << 16
+BUNDLED: Final = Path(__file__).parent.parent / "data" / "meaning" / "model.npz"
 
 
 class Embedder(Protocol):
-    """Anything that turns texts into vectors. `version` names the model: an index made with another is not reused."""
+    """Turns texts into vectors. `version` names the model: an index made with another model is not reused."""
 
     @property
     def version(self) -> str: ...
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row of unit length (or of zeros, for a text that says nothing) per text."""
+        """Return one row per text: of unit length, or zeros for a text without meaning."""
         ...
 
 
@@ -38,7 +48,7 @@ class WordPieces:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._starts = {piece: n for n, piece in enumerate(pieces) if not piece.startswith("##")}
         self._inner = {piece[2:]: n for n, piece in enumerate(pieces) if piece.startswith("##")}
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._splits: dict[str, tuple[int, ...]] = {}  # a plain dict with a limit: an LRU would slow down every word
 
     def __contains__(self, word: str) -> bool:
         return word in self._starts
@@ -46,20 +56,20 @@ class WordPieces:
     def split_text(self, text: str) -> list[int]:
         if not text.isascii():
             text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-        found: list[int] = []
+        pieces: list[int] = []
         for word in _WORD.findall(text.lower()):
-            found += self.split_word(word)
-            if len(found) >= _MAX_PIECES:
+            pieces += self.split_word(word)
+            if len(pieces) >= _MAX_PIECES:
                 break
-        return found[:_MAX_PIECES]
+        return pieces[:_MAX_PIECES]
 
     def split_word(self, word: str) -> tuple[int, ...]:
-        known = self._known.get(word)
-        if known is None:
-            known = self._split(word)
-            if len(self._known) < 1 << 16:
-                self._known[word] = known
-        return known
+        pieces = self._splits.get(word)
+        if pieces is None:
+            pieces = self._split(word)
+            if len(self._splits) < _MAX_SPLITS:
+                self._splits[word] = pieces
+        return pieces
 
     def _split(self, word: str) -> tuple[int, ...]:
         pieces: list[int] = []
@@ -75,7 +85,7 @@ class WordPieces:
 
 @dataclass(frozen=True)
 class StaticEmbedder:
-    """Sums the rows of a text's pieces. Rows are bytes with a scale each, widened only where they are used."""
+    """Sums the rows of a text's pieces. Rows are bytes with a scale each, converted to floats only when used."""
 
     version: str
     pieces: WordPieces = field(repr=False)
@@ -101,3 +111,22 @@ def unit(vectors: Floats) -> Floats:
     lengths[lengths == 0] = 1
     scaled: Floats = vectors / lengths[:, None]
     return scaled
+
+
+@lru_cache(maxsize=1)
+def bundled_embedder() -> StaticEmbedder | None:
+    """Return the model that comes with the package, or None if a distributor removed it."""
+    return read_static_model(BUNDLED) if BUNDLED.is_file() else None
+
+
+def read_static_model(path: Path) -> StaticEmbedder:
+    content = path.read_bytes()
+    try:
+        with np.load(BytesIO(content), allow_pickle=False) as file:
+            pieces = file["pieces"].tobytes().decode().split("\n")
+            rows, scale = file["rows"], file["scale"].astype(np.float32)
+    except (BadZipFile, KeyError, ValueError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a usable static model: {error}") from error
+    if rows.ndim != 2 or rows.dtype != np.int8 or not len(rows) == len(scale) == len(pieces):
+        raise ConfigError(f"{path}: not a usable static model: its parts do not fit together")
+    return StaticEmbedder(f"static:{hashlib.sha256(content).hexdigest()[:16]}", WordPieces(pieces), rows, scale)

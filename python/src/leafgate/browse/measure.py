@@ -1,4 +1,4 @@
-"""Measures a router on queries with known answers. In: rankings and right answers. Out: Scores. May touch: nothing."""
+"""The quality of a router, measured by queries with known answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FALSE_ALARMS: Final = 0.05
 
 @dataclass(frozen=True)
 class GoldQuery:
-    """A query and every right answer to it; none means that the catalog holds no tool for it."""
+    """A query and all right answers to it; none if the catalog has no tool for it."""
 
     query: str
     relevant: frozenset[Name]
@@ -23,7 +23,7 @@ class GoldQuery:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the router said to a GoldQuery."""
+    """The router's result for a GoldQuery."""
 
     gold: GoldQuery
     ranking: tuple[Name, ...]
@@ -32,25 +32,25 @@ class Answer:
 
 
 def scores(answers: Sequence[Answer]) -> dict[str, float | int]:
-    """The figures of `leafgate eval` over answerable queries; ranks count up to ten."""
+    """Return the figures of `leafgate eval` over answerable queries; ranks count up to ten."""
     ranked = [answer for answer in answers if answer.gold.relevant]
     hits = [[name in answer.gold.relevant for name in answer.ranking[:10]] for answer in ranked]
     firsts = [row.index(True) + 1 if True in row else math.inf for row in hits]
-    found: dict[str, float | int] = {"n": len(ranked)}
+    figures: dict[str, float | int] = {"n": len(ranked)}
     for k in (1, 3, 5, 10):
-        found[f"hit@{k}"] = _mean([float(first <= k) for first in firsts])
-    found["recall@5"] = _mean(
+        figures[f"hit@{k}"] = _mean([float(first <= k) for first in firsts])
+    figures["recall@5"] = _mean(
         [sum(row[:5]) / min(len(answer.gold.relevant), 5) for row, answer in zip(hits, ranked, strict=True)]
     )
-    found["mrr"] = _mean([1 / first for first in firsts])
-    found["ndcg@10"] = _mean(
+    figures["mrr"] = _mean([1 / first for first in firsts])
+    figures["ndcg@10"] = _mean(
         [_gain(row) / _gain([True] * min(len(a.gold.relevant), 10)) for row, a in zip(hits, ranked, strict=True)]
     )
-    return found
+    return figures
 
 
 def no_match_recall(answers: Sequence[Answer]) -> float | None:
-    """Of the unanswerable queries, the share found out by confidence when 5 % of the answerable are doubted too."""
+    """Return the share of unanswerable queries below the confidence that 5 % of the answerable ones do not reach."""
     right = sorted(answer.confidence for answer in answers if answer.gold.relevant)
     wrong = [answer.confidence for answer in answers if not answer.gold.relevant]
     if not right or not wrong:

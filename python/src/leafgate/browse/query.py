@@ -1,19 +1,27 @@
-"""Reads a query. In: what a user or model typed. Out: Query, its words and the names it may quote. May touch: nothing.
+"""Queries: split the text of a user or model into words, and translate them into the words of a catalog.
 
-Owns the rule of what may be corrected: never a path, a URL, an id or anything in quotes; those are arguments.
+This module decides what may be corrected: never a path, a URL, an id or anything in quotes, because those are
+arguments. Other words that are neither in the catalog nor English are corrected; compounds are joined and split, and
+short forms are spelled out.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from leafgate.browse.words import identifier_run, prose_run
+from leafgate.browse.lexical import LexicalIndex
+from leafgate.browse.words import SpellingIndex, identifier_run, prose_run, stem
+from leafgate.data import load_table
 
 MAX_CHARACTERS: Final = 4_000  # of a longer query only the beginning is read
 MAX_WORDS: Final = 64
 FIXED_WEIGHT: Final = 0.5
+COMPOUND_WEIGHT: Final = 0.9
+SHORT_FORM_WEIGHT: Final = 0.8
+_ENDINGS: Final = ("s", "es", "ed", "d", "ing", "ly", "er", "r")
 
 _CHUNK: Final = re.compile(
     r"""
@@ -31,66 +39,43 @@ _DOMAINS: Final = frozenset(("com", "org", "net", "io", "dev"))
 _RUN: Final = re.compile(r"[^\W_]+")
 _EDGES: Final = " \t\r\n.,;:!?()[]{}<>\"'`"
 
-# Function words and courtesies. They say nothing about a tool, yet are rare enough in descriptions to look telling.
-_STOP: Final = """
-a an the this that these those there here it its he she they them his her their theirs our ours we us i me my mine
-you your yours u ur who whom whose what which when where why how is are was were be been being am do does did doing
-done has have had having will would shall should can could may might must of in on at by for from to into onto with
-within without about as than then so such and or but nor not no if else while because until also too very just only
-some any each every all both either neither much many more most other another same own again once ever never
-please pls plz kindly thanks thank thx hi hey hello ok okay umm um uh well like want wants wanted need needs wish
-let lets let's i'd i'm i've i'll it's what's whats that's dont don't doesnt isn't gonna wanna gimme lemme could've
-s t d m re ve ll don doesn didn isn aren wasn couldn wouldn shouldn haven hasn via per etc teh
-"""
-STOP_WORDS: Final = frozenset(_STOP.split())
-
-
-# What people in software write short. General knowledge of the trade, not of any one server.
-SHORT_FORMS: Final = {
-    "pr": "pull request", "prs": "pull requests", "mr": "merge request", "mrs": "merge requests",
-    "repo": "repository", "repos": "repositories", "db": "database", "dbs": "databases", "k8s": "kubernetes",
-    "dir": "directory", "dirs": "directories", "config": "configuration", "env": "environment",
-    "auth": "authentication",
-    "docs": "documentation", "doc": "document", "msg": "message", "msgs": "messages", "dm": "direct message",
-    "img": "image", "pic": "picture", "pics": "pictures", "js": "javascript", "ts": "typescript", "py": "python",
-    "info": "information", "perms": "permissions", "params": "parameters", "vars": "variables", "tz": "timezone",
-    "ci": "build pipeline", "vm": "virtual machine", "vms": "virtual machines", "cal": "calendar", "app": "application",
-    "docx": "word document", "xlsx": "excel spreadsheet", "pptx": "powerpoint presentation", "png": "image",
-    "jpg": "image", "jpeg": "image", "gif": "image", "mp3": "audio", "mp4": "video", "yml": "yaml", "md": "markdown",
-}  # fmt: skip
+_TABLE: Final = load_table("query_words", {"stop_words": str, "short_forms": dict})
+STOP_WORDS: Final[frozenset[str]] = frozenset(_TABLE["stop_words"].split())
+SHORT_FORMS: Final[dict[str, str]] = _TABLE["short_forms"]
 
 
 @dataclass(frozen=True)
 class QueryWord:
-    """`fixed` words stand in a path, URL, id or quotation: an argument rather than a wish, and never corrected.
+    """One word. A `fixed` word stands in a path, URL, id or quotation: it is an argument and never corrected.
 
-    Of a tool, which takes arguments, they say little, and numbers nothing. Texts that hold arguments are asked for by
-    them: `sought` words count fully there.
+    Arguments say little about a tool, and numbers nothing. A search in texts may look for arguments: there, with
+    `in_text`, they count fully.
     """
 
     text: str
     fixed: bool = False
-    sought: bool = False
+    in_text: bool = False
 
     @property
-    def tells(self) -> bool:
-        """Whether the word says anything about what is looked for."""
-        return not (self.text in STOP_WORDS or (self.text.isdigit() and not self.sought))
+    def is_significant(self) -> bool:
+        """Does the word say anything about what the query looks for?"""
+        return not (self.text in STOP_WORDS or (self.text.isdigit() and not self.in_text))
 
     @property
     def weight(self) -> float:
-        return FIXED_WEIGHT if self.fixed and not self.sought else 1.0
+        return FIXED_WEIGHT if self.fixed and not self.in_text else 1.0
 
 
 @dataclass(frozen=True)
 class Query:
     text: str
     words: tuple[QueryWord, ...]
-    mentions: tuple[str, ...]  # tokens as they stand, for exact names and ids
+    mentions: tuple[str, ...]  # the words unchanged, for exact names and ids
     quoted: tuple[str, ...]
 
 
 def parse_query(text: str) -> Query:
+    """Parse a query for tools."""
     text = text[:MAX_CHARACTERS]
     words: list[QueryWord] = []
     mentions: list[str] = []
@@ -107,10 +92,10 @@ def parse_query(text: str) -> Query:
 
 
 def parse_search(text: str) -> Query:
-    """A query for texts rather than tools: paths, URLs and numbers are words like any other, as they stand."""
+    """Parse a query for texts rather than tools: paths, URLs and numbers are words like any other."""
     text = text[:MAX_CHARACTERS]
     words = [
-        QueryWord(word, fixed=any(map(str.isdigit, word)) or "_" in chunk, sought=True)
+        QueryWord(word, fixed=any(map(str.isdigit, word)) or "_" in chunk, in_text=True)
         for chunk in text.split()
         for word in _words(chunk)
     ]
@@ -118,7 +103,7 @@ def parse_search(text: str) -> Query:
 
 
 def _bare_words(bare: str) -> list[QueryWord]:
-    """A URL counts as the word url, a file as the word file and its extension; their spelling is theirs."""
+    """Return the words of a chunk. A URL counts as the word url, a file as the word file, its name and extension."""
     file = _FILE.match(bare)
     extension = file["extension"].lower() if file else ""
     if _URL.search(bare) or extension in _DOMAINS:
@@ -133,3 +118,97 @@ def _bare_words(bare: str) -> list[QueryWord]:
 def _words(text: str) -> list[str]:
     split = identifier_run if "_" in text else prose_run
     return [word for run in _RUN.findall(text) for word in split(run)]
+
+
+# Translation into the words of a catalog
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A query in the words of a catalog."""
+
+    terms: dict[int, float]
+    perfect_score: float  # the score of a perfect match, by which every item is measured
+    covered_score: float  # the part of it for which the catalog has a word
+    text: str  # corrected and spelled out, for comparing meaning
+
+
+def read_query(query: Query, lexical: LexicalIndex, spelling: SpellingIndex, is_word: Callable[[str], bool]) -> Reading:
+    """Translate a query into weighted terms of the catalog."""
+    terms: dict[int, float] = {}
+    text: list[str] = []
+    perfect_score = covered_score = 0.0
+    before = ""
+    for word in query.words:
+        matches, spelling_out = _match(word, lexical, spelling, is_word)
+        text += spelling_out
+        if not word.is_significant:
+            continue
+        compound = lexical.word_ids.get(before + word.text) if before and not word.fixed else None
+        if compound is not None:
+            matches = {**matches, int(lexical.term_of_word[compound]): 1.0}
+        before = "" if word.fixed else word.text
+        for term, weight in matches.items():
+            terms[term] = max(terms.get(term, 0.0), weight)
+        rarest = max((float(lexical.rarity[term]) for term in matches), default=lexical.rarest)
+        perfect_score += word.weight * rarest
+        covered_score += word.weight * rarest if matches else 0.0
+    return Reading(terms, perfect_score, covered_score, " ".join(text))
+
+
+def make_word_test(in_dictionary: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return a test whether a word, with or without its ending, is in the dictionary."""
+
+    def is_word(word: str) -> bool:
+        if in_dictionary(word):
+            return True
+        for ending in _ENDINGS:
+            bare = word.removesuffix(ending)
+            if bare != word and len(bare) > 2 and any(map(in_dictionary, _base_forms(bare))):
+                return True
+        return False
+
+    return is_word
+
+
+def _base_forms(bare: str) -> Iterator[str]:
+    """Yield the words that `bare`, without its ending, may come from: `filter`, `bak` -> `bake`, `stopp` -> `stop`."""
+    yield bare
+    yield bare + "e"
+    if bare[-1] == bare[-2]:
+        yield bare[:-1]
+
+
+def _match(
+    word: QueryWord, lexical: LexicalIndex, spelling: SpellingIndex, is_word: Callable[[str], bool]
+) -> tuple[dict[int, float], list[str]]:
+    """Return the catalog's terms for one word, and its words for comparing meaning."""
+    if not word.is_significant:
+        return {}, [word.text]
+    terms: dict[int, float] = {}
+    text = [word.text]
+    long_form = SHORT_FORMS.get(word.text, "").split()
+    for part in long_form:
+        if (term := lexical.term_ids.get(stem(part))) is not None:
+            terms[term] = SHORT_FORM_WEIGHT * word.weight
+    if (term := lexical.term_ids.get(stem(word.text))) is not None:
+        terms[term] = word.weight
+    if terms or long_form or word.fixed:
+        return terms, long_form or text
+    if halves := _halves(word.text, lexical):
+        return {int(lexical.term_of_word[half]): COMPOUND_WEIGHT for half in halves}, text
+    corrections = spelling.correct(word.text, is_word)
+    if corrections:
+        text = [lexical.words[corrections[0].word]]
+    return {int(lexical.term_of_word[each.word]): each.closeness for each in corrections}, text
+
+
+def _halves(word: str, lexical: LexicalIndex) -> tuple[int, int] | None:
+    """Split a compound that the catalog writes as two words: `webpage` as web page."""
+    if not 6 <= len(word) <= 24:
+        return None
+    for cut in range(3, len(word) - 2):
+        first, second = lexical.word_ids.get(word[:cut]), lexical.word_ids.get(word[cut:])
+        if first is not None and second is not None:
+            return first, second
+    return None

@@ -1,7 +1,6 @@
-"""The catalog: every item once, by its id, in id order.
+"""The catalog: every item once, by its id, in id order; with hydration and one digest over all definitions.
 
-In: SelectableItems that intake has made. Out: lookups, hydration, and one digest over all definitions, which changes
-with any word of any definition although ids do not. Touches nothing. Owns the rule that an id names one item.
+The digest changes with any word of any definition, although ids do not.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from leafgate.catalog.hydrate import hydrate_item, thawed
 from leafgate.model.errors import CatalogError
 from leafgate.model.tool import HydrationResult, SelectableItem
 
 
 class Catalog:
-    """Built once, or item by item with register(); never changed after it is handed on."""
+    """Built at once, or item by item with register(); it does not change after it is published."""
 
     def __init__(self, items: Iterable[SelectableItem] = ()) -> None:
         self._items: dict[str, SelectableItem] = {}
@@ -28,11 +26,11 @@ class Catalog:
             self.register(item)
 
     def register(self, item: SelectableItem) -> SelectableItem:
-        """Add an item; CatalogError if its id is taken."""
+        """Add an item, or raise CatalogError if its id is already in use."""
         if item.id in self._items:
-            taken = self._items[item.id]
+            other = self._items[item.id]
             raise CatalogError(
-                f"two items have the id {item.id}: {taken.upstream_name!r} of {taken.server or 'no server'} and "
+                f"two items have the id {item.id}: {other.upstream_name!r} of {other.server or 'no server'} and "
                 f"{item.upstream_name!r} of {item.server or 'no server'}"
             )
         self._items[item.id] = item
@@ -43,20 +41,20 @@ class Catalog:
         return self._items.get(item_id)
 
     def all(self) -> tuple[SelectableItem, ...]:
-        """Every item, in id order."""
+        """Return every item, in id order."""
         if self._ordered is None:
             self._ordered = tuple(self._items[key] for key in sorted(self._items))
         return self._ordered
 
     def by_namespace(self) -> dict[str, tuple[SelectableItem, ...]]:
-        """Namespaces in order, each with its items in id order."""
+        """Return namespaces in order, each with its items in id order."""
         groups: dict[str, list[SelectableItem]] = {}
         for item in self.all():
             groups.setdefault(item.namespace, []).append(item)
         return {namespace: tuple(groups[namespace]) for namespace in sorted(groups)}
 
     def hydrate(self, item_id: str) -> HydrationResult:
-        """The item with its schemas; CatalogError if there is none of this id."""
+        """Return the item with its schemas, or raise CatalogError if no item has this id."""
         item = self._items.get(item_id)
         if item is None:
             raise CatalogError(f"no item has the id {item_id!r}")
@@ -64,7 +62,7 @@ class Catalog:
 
     @property
     def digest(self) -> str:
-        """sha256 over all definitions, whole: the same for the same items in any order."""
+        """sha256 over all whole definitions: the same for the same items in any order."""
         if self._digest is None:
             whole = hashlib.sha256()
             for item in self.all():
@@ -83,10 +81,22 @@ class Catalog:
 
 
 def definition_digest(item: SelectableItem) -> str:
-    """sha256 over one whole definition: descriptions, schemas and metadata too. What a pin is made of."""
-    whole = {field.name: _plain(getattr(item, field.name)) for field in fields(item)}
+    """Return the sha256 over one whole definition, with descriptions, schemas and metadata."""
+    whole = {field.name: copy_json(getattr(item, field.name)) for field in fields(item)}
     return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    return thawed(value) if isinstance(value, Mapping | list | tuple) else value
+def hydrate_item(item: SelectableItem) -> HydrationResult:
+    """Return the item with copies of its schemas, so that no caller can change those of the catalog."""
+    return HydrationResult(
+        item=item, args_schema=copy_json(item.args_schema), output_schema=copy_json(item.output_schema)
+    )
+
+
+def copy_json(value: Any) -> Any:
+    """Return a deep copy in plain dicts and lists. Intake has limited the depth."""
+    if isinstance(value, Mapping):
+        return {key: copy_json(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(child) for child in value]
+    return value

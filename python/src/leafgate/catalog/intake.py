@@ -1,7 +1,7 @@
-"""The door for foreign definitions: tools, resources and prompts as a server lists them become catalog items.
+"""Intake of foreign definitions: the tools, resources and prompts that a server lists become catalog items.
 
-In: parsed JSON of any shape, and the firewall's cleaner. Out: SelectableItems, and a report of what was taken, flagged
-and why. Touches nothing and changes nothing it is given; no definition, however hostile, raises out of `intake`.
+Definitions are JSON of any shape; their prose is cleaned. The report says which were accepted, flagged or left out, and
+why. The input is never changed, and no definition, however hostile, raises out of `intake`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final
 
-from leafgate.catalog.schema_trust import NAME_MAPS, SchemaLimits, check_schema
+from leafgate.catalog.schema_trust import ARRAYS, LEAVES, NAME_MAPS, OBJECTS, SchemaLimits, check_schema
 from leafgate.model.errors import CatalogError
-from leafgate.model.tool import Kind, SelectableItem
-from leafgate.model.tool_id import (
+from leafgate.model.tool import (
+    Kind,
+    SelectableItem,
     parse_primitive_id,
     prompt_id_for,
     resolve_collisions,
@@ -26,31 +27,27 @@ from leafgate.model.tool_id import (
     usable_version,
 )
 
-MAX_TEXT: Final = 16_384  # characters of a description that are read; the rest would only cost cleaning
+MAX_TEXT: Final = 16_384  # characters of a description that are read; cleaning the rest would only cost time
 MAX_NAME: Final = 4_096  # characters of a usable name or uri
-MAX_COPY_DEPTH: Final = 64  # below it a definition is cut; schema_trust has flagged such a schema long before
+MAX_COPY_DEPTH: Final = 64  # deeper definitions are cut; schema_trust flags such schemas at half of it
 
 SAFETY_TAGS: Final = ("destructive", "read-only")
 _TAG: Final = re.compile(r"\w[\w .+#-]{0,23}")
-# Made once: a union of types written out in a call is made anew by every call, and a catalog has millions of values.
-_OBJECT: Final = (dict, Mapping)
-_ARRAY: Final = (list, tuple)
-_LEAVES: Final = frozenset((str, int, bool, type(None)))
 _PROSE: Final = frozenset({"title", "description", "$comment"})
-_CLEANED: Final = _PROSE | {"examples"}
+_WITH_TEXT: Final = _PROSE | {"examples"}
 _VALUES: Final = frozenset({"enum", "const", "default", "required", "pattern", "$ref", "$id", "$schema"})
 
 Clean = Callable[[str], str]
 
 
 def as_is(text: str) -> str:
-    """The cleaner that cleans nothing, for definitions that are trusted or already clean."""
+    """Return the text unchanged: the cleaner for definitions that are trusted or already clean."""
     return text
 
 
 @dataclass(frozen=True)
 class IntakeFlag:
-    """Something that was wrong with one definition, and whether it cost the definition its place."""
+    """A problem of one definition, and whether the definition was left out because of it."""
 
     code: str
     message: str
@@ -62,21 +59,12 @@ class IntakeFlag:
     left_out: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "message": self.message,
-            "kind": self.kind,
-            "server": self.server,
-            "name": self.name,
-            "id": self.item_id,
-            "where": self.where,
-            "left_out": self.left_out,
-        }
+        return {"id" if each.name == "item_id" else each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True)
 class IntakeReport:
-    """What came in, and how."""
+    """The ids of the accepted definitions, and the problems of all."""
 
     taken: tuple[str, ...] = ()
     flags: tuple[IntakeFlag, ...] = ()
@@ -93,33 +81,34 @@ class IntakeReport:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """One definition on its way in."""
+class _Entry:
+    """An item made from one definition, and the problems of the definition."""
 
     item: SelectableItem
     flags: tuple[IntakeFlag, ...]
 
 
 class IntakeMemory:
-    """What was made of definitions, so that one that comes again just as it was is not worked on again.
+    """The items of earlier definitions, so that an unchanged definition is not processed again.
 
-    Belongs to one way of cleaning. What an intake did not use is not known to the next one.
+    A memory belongs to one cleaner. Entries that an intake did not use are not passed on to the next one.
     """
 
     def __init__(self, clean: Clean, earlier: IntakeMemory | None = None) -> None:
         self._clean = clean
         self._before = earlier._now if earlier is not None and earlier._clean is clean else {}
-        self._now: dict[bytes, _Taken] = {}
+        self._now: dict[bytes, _Entry] = {}
 
-    def taken(self, kind: Kind, server: str | None, raw: object, take: Callable[[Any], _Taken]) -> _Taken:
+    def recall(self, kind: Kind, server: str | None, raw: object, read: Callable[[Any], _Entry]) -> _Entry:
+        """Return the entry of a definition, made by `read` if this definition is new."""
         try:
-            # As it is written, and not what equals what: to Python true is 1.
-            told = repr((kind, server, raw)).encode("utf-8", "surrogatepass")
+            # The text form, because equality is too weak: in Python, true equals 1.
+            text = repr((kind, server, raw)).encode("utf-8", "surrogatepass")
         except RecursionError:
-            return take(raw)
-        name = hashlib.blake2b(told, digest_size=16).digest()
-        made = self._now[name] = self._before.get(name) or take(raw)
-        return made
+            return read(raw)
+        name = hashlib.blake2b(text, digest_size=16).digest()
+        entry = self._now[name] = self._before.get(name) or read(raw)
+        return entry
 
 
 def mcp_tool_to_selectable(
@@ -129,22 +118,8 @@ def mcp_tool_to_selectable(
     clean: Clean = as_is,
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
 ) -> SelectableItem:
-    """One MCP tool definition as a catalog item; CatalogError only if it has no usable name."""
-    return _take_tool(tool, server, clean, limits).item
-
-
-def mcp_resource_to_selectable(
-    resource: Mapping[str, Any], *, server: str | None = None, clean: Clean = as_is
-) -> SelectableItem:
-    """One MCP resource or resource template as a catalog item; CatalogError only if it has no usable uri."""
-    return _take_resource(resource, server, clean).item
-
-
-def mcp_prompt_to_selectable(
-    prompt: Mapping[str, Any], *, server: str | None = None, clean: Clean = as_is
-) -> SelectableItem:
-    """One MCP prompt as a catalog item, its arguments as a schema; CatalogError only if it has no usable name."""
-    return _take_prompt(prompt, server, clean).item
+    """Return one MCP tool definition as a catalog item, or raise CatalogError if it has no usable name."""
+    return _read_tool(tool, server, clean, limits).item
 
 
 def intake(
@@ -157,24 +132,24 @@ def intake(
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
     memory: IntakeMemory | None = None,
 ) -> tuple[list[SelectableItem], IntakeReport]:
-    """Everything one server lists. What has no usable name, and a second definition of a name, is left out."""
+    """Read everything one server lists, except definitions without a usable name and second ones of a name."""
     items: list[SelectableItem] = []
     flags: list[IntakeFlag] = []
-    takers: tuple[tuple[Kind, object, Callable[[Any], _Taken]], ...] = (
-        ("tool", tools, lambda raw: _take_tool(raw, server, clean, limits)),
-        ("resource", resources, lambda raw: _take_resource(raw, server, clean)),
-        ("prompt", prompts, lambda raw: _take_prompt(raw, server, clean)),
+    readers: tuple[tuple[Kind, object, Callable[[Any], _Entry]], ...] = (
+        ("tool", tools, lambda raw: _read_tool(raw, server, clean, limits)),
+        ("resource", resources, lambda raw: _read_resource(raw, server, clean)),
+        ("prompt", prompts, lambda raw: _read_prompt(raw, server, clean)),
     )
-    for kind, definitions, make in takers:
-        take = make if memory is None else partial(memory.taken, kind, server, take=make)
-        taken, raised = _take_all(kind, definitions, take, server or "")
-        items += taken
-        flags += raised
+    for kind, definitions, reader in readers:
+        read = reader if memory is None else partial(memory.recall, kind, server, read=reader)
+        new_items, new_flags = _read_all(kind, definitions, read, server or "")
+        items += new_items
+        flags += new_flags
     return items, IntakeReport(tuple(item.id for item in items), tuple(flags))
 
 
-def _take_all(
-    kind: Kind, definitions: object, take: Callable[[Any], _Taken], server: str
+def _read_all(
+    kind: Kind, definitions: object, read: Callable[[Any], _Entry], server: str
 ) -> tuple[list[SelectableItem], list[IntakeFlag]]:
     if isinstance(definitions, str | bytes | Mapping) or not isinstance(definitions, Iterable):
         return [], [IntakeFlag("not-a-list", f"the {kind}s are not a list", kind, server, "", left_out=True)]
@@ -183,80 +158,77 @@ def _take_all(
     names: set[str] = set()
     for raw in definitions:
         try:
-            taken = take(raw)
+            entry = read(raw)
         except CatalogError as error:
-            name = _shown(raw.get("name") if isinstance(raw, Mapping) else raw)
+            name = _excerpt(raw.get("name") if isinstance(raw, Mapping) else raw)
             flags.append(IntakeFlag("no-usable-name", str(error), kind, server, name, left_out=True))
             continue
-        item = taken.item
-        # Dispatch is by raw name: a second definition of it could never be reached, so the first one wins.
+        item = entry.item
+        # Calls are dispatched by raw name: a second definition of a name could never be reached, so the first one wins.
         if item.upstream_name in names:
             text = "an earlier definition has this name"
             flags.append(IntakeFlag("duplicate-name", text, kind, server, item.name, item.id, left_out=True))
             continue
         names.add(item.upstream_name)
         items.append(item)
-        flags += taken.flags
+        flags += entry.flags
     if kind == "tool":
-        return _without_twins(items, flags)
+        return _drop_id_collisions(items, flags)
     keys = resolve_collisions([item.id for item in items])
     return [replace(item, id=key) for item, key in zip(items, keys, strict=True)], flags
 
 
-def _without_twins(
+def _drop_id_collisions(
     items: list[SelectableItem], flags: list[IntakeFlag]
 ) -> tuple[list[SelectableItem], list[IntakeFlag]]:
-    """Tools of different names and one id: the hash collided, by chance or by design. The first one stays."""
-    kept: dict[str, SelectableItem] = {}
+    """Drop tools whose id another name has: the hash collided, by chance or by design. The first one stays."""
+    by_id: dict[str, SelectableItem] = {}
     for item in items:
-        if item.id in kept:
-            text = f"{kept[item.id].name!r} has the same id"
+        if item.id in by_id:
+            text = f"{by_id[item.id].name!r} has the same id"
             flags = [*flags, IntakeFlag("id-collision", text, "tool", item.server, item.name, item.id, left_out=True)]
         else:
-            kept[item.id] = item
-    return list(kept.values()), flags
+            by_id[item.id] = item
+    return list(by_id.values()), flags
 
 
-def _take_tool(raw: object, server: str | None, clean: Clean, limits: SchemaLimits) -> _Taken:
+def _read_tool(raw: object, server: str | None, clean: Clean, limits: SchemaLimits) -> _Entry:
     tool = _definition(raw)
     upstream_name = _usable_name(tool.get("name"))
     meta, annotations = _mapping(tool.get("_meta")), _mapping(tool.get("annotations"))
     version = meta.get("version")
-    args = tool.get("inputSchema")
+    args, output = tool.get("inputSchema"), tool.get("outputSchema")
     item_id = tool_id_for(upstream_name, args, server=server, version=version if usable_version(version) else None)
     namespace, name = _labels(item_id, upstream_name, clean)
     title = _line(tool.get("title"), clean) or _line(annotations.get("title"), clean)
-    flag = _flagger("tool", server, name, item_id)
+    flag = partial(IntakeFlag, kind="tool", server=server or "", name=name, item_id=item_id)
 
     flags: list[IntakeFlag] = []
     if version is not None and not usable_version(version):
         flags.append(flag("version-unusable", "the declared version cannot stand in an id; the hash does"))
     if args is None:
         flags.append(flag("no-input-schema", "any arguments are passed on"))
-    else:
-        flags += [flag(f"input-schema-{one.code}", one.message, one.where) for one in check_schema(args, limits)]
-    output = tool.get("outputSchema")
-    if output is not None:
-        flags += [flag(f"output-schema-{one.code}", one.message, one.where) for one in check_schema(output, limits)]
+    schema_flags = [
+        flag(f"{side}-schema-{one.code}", one.message, where=one.where)
+        for side, schema in (("input", args), ("output", output))
+        if schema is not None
+        for one in check_schema(schema, limits)
+    ]
+    flags += schema_flags
 
-    args_schema = _cleaned_schema(args, clean) if isinstance(args, Mapping) else {}
+    args_schema = _copy_schema(args, clean) if isinstance(args, Mapping) else {}
     description = _text(tool.get("description"), clean)
     if not description:
         flags.append(flag("no-description", "described by its title, name and parameters instead"))
-        description = _described_by_name(title, upstream_name, args_schema, clean)
+        description = _describe_by_name(title, upstream_name, args_schema, clean)
     read_only, destructive = annotations.get("readOnlyHint") is True, annotations.get("destructiveHint") is True
     tags = _tags(tool, meta, clean)
-    tags |= {tag for tag, claimed in zip(SAFETY_TAGS, (destructive, read_only), strict=True) if claimed}
+    tags |= {tag for tag, applies in zip(SAFETY_TAGS, (destructive, read_only), strict=True) if applies}
 
-    metadata: dict[str, Any] = {"annotations": {**_copied(annotations, clean), "verified": False}}
-    for key in ("icons", "execution", "_meta"):
-        if tool.get(key):
-            metadata[key] = _copied(tool[key], clean)
-    schema_flags = [
-        f"{one.code}: {one.message}" for one in flags if one.code.startswith(("input-schema-", "output-schema-"))
-    ]
+    metadata: dict[str, Any] = {"annotations": {**_copy(annotations, clean), "verified": False}}
+    metadata |= _copy_members(tool, ("icons", "execution", "_meta"), clean)
     if schema_flags:
-        metadata["schema_findings"] = schema_flags
+        metadata["schema_findings"] = [f"{one.code}: {one.message}" for one in schema_flags]
     item = SelectableItem(
         id=item_id,
         kind="tool",
@@ -268,15 +240,15 @@ def _take_tool(raw: object, server: str | None, clean: Clean, limits: SchemaLimi
         title=title,
         tags=tuple(sorted(tags)),
         args_schema=args_schema,
-        output_schema=_cleaned_schema(output, clean) if isinstance(output, Mapping) else None,
+        output_schema=_copy_schema(output, clean) if isinstance(output, Mapping) else None,
         side_effects=destructive or not read_only,
         cost_hint=_cost(annotations.get("costHint")),
         metadata=metadata,
     )
-    return _Taken(item, tuple(flags))
+    return _Entry(item, tuple(flags))
 
 
-def _take_resource(raw: object, server: str | None, clean: Clean) -> _Taken:
+def _read_resource(raw: object, server: str | None, clean: Clean) -> _Entry:
     resource = _definition(raw)
     is_template = "uri" not in resource and "uriTemplate" in resource
     uri = _usable_name(resource.get("uriTemplate" if is_template else "uri"), "uri")
@@ -288,13 +260,12 @@ def _take_resource(raw: object, server: str | None, clean: Clean) -> _Taken:
     description = _text(resource.get("description"), clean)
     flags: tuple[IntakeFlag, ...] = ()
     if not description:
-        flags = (_flagger("resource", server, name, item_id)("no-description", "described by its title or uri"),)
+        note = "described by its title or uri"
+        flags = (IntakeFlag("no-description", note, "resource", server or "", name, item_id),)
         description = " ".join(part for part in (title or _line(uri, clean), f"({mime})" if mime else "") if part)
     metadata: dict[str, Any] = {"uriTemplate" if is_template else "uri": uri}
-    for key in ("mimeType", "size", "icons", "_meta"):
-        if resource.get(key):
-            metadata[key] = _copied(resource[key], clean)
-    metadata["annotations"] = {**_copied(_mapping(resource.get("annotations")), clean), "verified": False}
+    metadata |= _copy_members(resource, ("mimeType", "size", "icons", "_meta"), clean)
+    metadata["annotations"] = {**_copy(_mapping(resource.get("annotations")), clean), "verified": False}
     item = SelectableItem(
         id=item_id,
         kind="resource",
@@ -308,10 +279,10 @@ def _take_resource(raw: object, server: str | None, clean: Clean) -> _Taken:
         side_effects=False,
         metadata=metadata,
     )
-    return _Taken(item, flags)
+    return _Entry(item, flags)
 
 
-def _take_prompt(raw: object, server: str | None, clean: Clean) -> _Taken:
+def _read_prompt(raw: object, server: str | None, clean: Clean) -> _Entry:
     prompt = _definition(raw)
     upstream_name = _usable_name(prompt.get("name"))
     declared = prompt.get("arguments")
@@ -337,12 +308,8 @@ def _take_prompt(raw: object, server: str | None, clean: Clean) -> _Taken:
     flags: tuple[IntakeFlag, ...] = ()
     if not description:
         note = "described by its title, name and arguments instead"
-        flags = (_flagger("prompt", server, name, item_id)("no-description", note),)
-        description = _described_by_name(title, upstream_name, args_schema, clean)
-    metadata: dict[str, Any] = {"annotations": {"verified": False}}
-    for key in ("icons", "_meta"):
-        if prompt.get(key):
-            metadata[key] = _copied(prompt[key], clean)
+        flags = (IntakeFlag("no-description", note, "prompt", server or "", name, item_id),)
+        description = _describe_by_name(title, upstream_name, args_schema, clean)
     item = SelectableItem(
         id=item_id,
         kind="prompt",
@@ -355,16 +322,9 @@ def _take_prompt(raw: object, server: str | None, clean: Clean) -> _Taken:
         tags=tuple(sorted(_tags(prompt, _mapping(prompt.get("_meta")), clean))),
         args_schema=args_schema if properties else {},
         side_effects=False,
-        metadata=metadata,
+        metadata={"annotations": {"verified": False}, **_copy_members(prompt, ("icons", "_meta"), clean)},
     )
-    return _Taken(item, flags)
-
-
-def _flagger(kind: Kind, server: str | None, name: str, item_id: str) -> Callable[..., IntakeFlag]:
-    def flag(code: str, message: str, where: str = "") -> IntakeFlag:
-        return IntakeFlag(code, message, kind, server or "", name, item_id, where)
-
-    return flag
+    return _Entry(item, flags)
 
 
 def _definition(raw: object) -> Mapping[str, Any]:
@@ -374,7 +334,7 @@ def _definition(raw: object) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, _OBJECT) else {}
+    return value if isinstance(value, OBJECTS) else {}
 
 
 def _is_usable(name: object) -> bool:
@@ -385,18 +345,20 @@ def _is_usable(name: object) -> bool:
 
 def _usable_name(name: object, what: str = "name") -> str:
     if not _is_usable(name):
-        raise CatalogError(f"its {what} is not a string of 1 to {MAX_NAME} characters that can be sent: {_shown(name)}")
+        raise CatalogError(
+            f"its {what} is not a string of 1 to {MAX_NAME} characters that can be sent: {_excerpt(name)}"
+        )
     assert isinstance(name, str)
     return name
 
 
 def _labels(item_id: str, raw_name: str, clean: Clean) -> tuple[str, str]:
-    """Namespace and display name. A name that cleaning leaves nothing of is shown as the id writes it."""
+    """Return the namespace and the display name. If cleaning leaves nothing of a name, the id's form is used."""
     _, parts = parse_primitive_id(item_id)
     return parts.namespace, _line(raw_name, clean) or parts.name
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     return ascii(value[:60]) if isinstance(value, str) else type(value).__name__
 
 
@@ -408,26 +370,26 @@ def _line(value: object, clean: Clean) -> str:
     return " ".join(_text(value, clean).split())
 
 
-def _described_by_name(title: str, upstream_name: str, args_schema: Mapping[str, Any], clean: Clean) -> str:
+def _describe_by_name(title: str, upstream_name: str, args_schema: Mapping[str, Any], clean: Clean) -> str:
     words = title or " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+", " ", _line(upstream_name, clean)).split())
     parameters = [_line(name, clean) for name in list(_mapping(args_schema.get("properties")))[:12]]
     return f"{words} ({', '.join(parameters)})" if parameters else words
 
 
 def _tags(definition: Mapping[str, Any], meta: Mapping[str, Any], clean: Clean) -> set[str]:
-    """Labels that a server gives its tools. The safety tags are kept for the annotations."""
+    """Return the labels that a server gives a definition, except the safety tags, which come from annotations."""
     sources = (
         definition.get("tags"),
         meta.get("tags"),
         *(_mapping(meta.get(key)).get("tags") for key in ("fastmcp", "_fastmcp")),
     )
-    found: set[str] = set()
+    tags: set[str] = set()
     for source in sources:
         for tag in list(source)[:64] if isinstance(source, list | tuple) else ():
             label = _line(tag, clean).lower() if isinstance(tag, str) and len(tag) <= 64 else ""
             if _TAG.fullmatch(label) and label not in SAFETY_TAGS:
-                found.add(label)
-    return found
+                tags.add(label)
+    return tags
 
 
 def _cost(value: object) -> float:
@@ -440,49 +402,46 @@ def _cost(value: object) -> float:
     return cost if math.isfinite(cost) and cost > 0 else 0.0
 
 
-def _cleaned_schema(schema: Mapping[str, Any], clean: Clean) -> dict[str, Any]:
-    copied = _copied_schema(schema, clean, 0, names=False)
-    assert isinstance(copied, dict)
-    return copied
-
-
-def _copied_schema(value: Any, clean: Clean, depth: int, *, names: bool) -> Any:
-    """A copy whose prose is cleaned and whose values are not: an enum must stay what the server compares with."""
+def _copy_schema(value: Any, clean: Clean, depth: int = 0, *, names: bool = False) -> Any:
+    """Copy a schema with clean prose and unchanged values: the server compares arguments with its enum values."""
     if depth > MAX_COPY_DEPTH:
         return {}
-    if isinstance(value, _OBJECT):
-        copied: dict[str, Any] = {}
+    if isinstance(value, OBJECTS):
+        copy: dict[str, Any] = {}
         for key, child in value.items():
             if not isinstance(key, str):
                 continue
-            if type(child) in _LEAVES and (names or key not in _CLEANED):
-                copied[key] = child  # most are such, and not worth a call
+            if type(child) in LEAVES and (names or key not in _WITH_TEXT):
+                copy[key] = child  # most values are leaves, and a call would cost more
             elif not names and key in _PROSE and isinstance(child, str):
-                copied[key] = _text(child, clean)
-            elif not names and key in _CLEANED:
-                copied[key] = _copied(child, clean, depth + 1)
+                copy[key] = _text(child, clean)
+            elif not names and key in _WITH_TEXT:
+                copy[key] = _copy(child, clean, depth + 1)
             elif not names and key in _VALUES:
-                copied[key] = _copied(child, as_is, depth + 1)
+                copy[key] = _copy(child, as_is, depth + 1)
             else:
-                is_names = not names and key in NAME_MAPS
-                copied[key] = _copied_schema(child, clean, depth + 1, names=is_names)
-        return copied
-    if isinstance(value, _ARRAY):
-        return [_copied_schema(child, clean, depth + 1, names=False) for child in value]
+                copy[key] = _copy_schema(child, clean, depth + 1, names=not names and key in NAME_MAPS)
+        return copy
+    if isinstance(value, ARRAYS):
+        return [_copy_schema(child, clean, depth + 1) for child in value]
     return _scalar(value)
 
 
-def _copied(value: Any, clean: Clean, depth: int = 0) -> Any:
-    """A plain copy of JSON, its strings cleaned, cut below MAX_COPY_DEPTH; what is no JSON is left out."""
+def _copy(value: Any, clean: Clean, depth: int = 0) -> Any:
+    """Copy JSON with clean strings, cut below MAX_COPY_DEPTH, without values that are not JSON."""
     if isinstance(value, str):
         return value if clean is as_is else clean(value[:MAX_TEXT])
     if depth > MAX_COPY_DEPTH:
         return None
-    if isinstance(value, _OBJECT):
-        return {key: _copied(child, clean, depth + 1) for key, child in value.items() if isinstance(key, str)}
-    if isinstance(value, _ARRAY):
-        return [_copied(child, clean, depth + 1) for child in value]
+    if isinstance(value, OBJECTS):
+        return {key: _copy(child, clean, depth + 1) for key, child in value.items() if isinstance(key, str)}
+    if isinstance(value, ARRAYS):
+        return [_copy(child, clean, depth + 1) for child in value]
     return _scalar(value)
+
+
+def _copy_members(definition: Mapping[str, Any], keys: Iterable[str], clean: Clean) -> dict[str, Any]:
+    return {key: _copy(definition[key], clean) for key in keys if definition.get(key)}
 
 
 def _scalar(value: object) -> Any:

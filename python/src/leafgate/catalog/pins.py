@@ -1,7 +1,7 @@
-"""Which definitions an operator has approved. In: raw definitions, and a lock file's content. Out: what has drifted.
+"""Pins: which definitions an operator has approved, and which have changed since.
 
-Touches nothing. A pin is a digest over the whole definition as the server gave it, every description and schema of it:
-ids are blind to prose on purpose, so that it takes a pin to notice a tool whose words changed after it was trusted.
+A pin is a digest over the whole definition as the server sent it, with every description and schema. Ids do not depend
+on prose, so only a pin shows that the words of a tool changed after its approval.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ class Pins:
 
     digests: Mapping[tuple[str, str], str]
 
-    def judge(self, server: str, definition: Mapping[str, Any]) -> Drift | None:
-        """How a definition differs from what was approved; None if it does not."""
-        pinned = self.digests.get((server, str(definition.get("name"))))
-        if pinned is None:
+    def check(self, server: str, definition: Mapping[str, Any]) -> Drift | None:
+        """Return how a definition differs from the approved one, or None if it does not."""
+        approved = self.digests.get((server, str(definition.get("name"))))
+        if approved is None:
             return "unpinned"
-        return None if pinned == digest(definition) else "changed"
+        return None if approved == digest(definition) else "changed"
 
     def as_json(self) -> dict[str, Any]:
         tools = [
-            {"server": server, "tool": name, "sha256": pinned}
-            for (server, name), pinned in sorted(self.digests.items())
+            {"server": server, "tool": name, "sha256": sha256}
+            for (server, name), sha256 in sorted(self.digests.items())
         ]
         return {"version": LOCK_VERSION, "tools": tools}
 
 
 @dataclass(frozen=True)
 class PinDiff:
-    """A lock file against a catalog."""
+    """The differences between a lock file and a catalog."""
 
     changed: tuple[tuple[str, str], ...]
     unpinned: tuple[tuple[str, str], ...]
@@ -50,8 +50,7 @@ class PinDiff:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            kind: [{"server": server, "tool": name} for server, name in names]
-            for kind, names in (("changed", self.changed), ("unpinned", self.unpinned), ("gone", self.gone))
+            kind: [{"server": server, "tool": name} for server, name in names] for kind, names in vars(self).items()
         }
 
     @property
@@ -60,13 +59,13 @@ class PinDiff:
 
 
 def digest(definition: Mapping[str, Any]) -> str:
-    """sha256 over the canonical JSON of a whole definition."""
+    """Return the sha256 over the canonical JSON of a whole definition."""
     canonical = json.dumps(definition, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def pin(definitions: Iterable[tuple[str, Mapping[str, Any]]]) -> Pins:
-    """Approves these definitions, given with their servers' names; of a name given twice, the first counts."""
+    """Approve definitions, each with the name of its server; of two with the same name, the first counts."""
     digests: dict[tuple[str, str], str] = {}
     for server, definition in definitions:
         digests.setdefault((server, str(definition.get("name"))), digest(definition))
@@ -74,7 +73,6 @@ def pin(definitions: Iterable[tuple[str, Mapping[str, Any]]]) -> Pins:
 
 
 def compare(pins: Pins, definitions: Iterable[tuple[str, Mapping[str, Any]]]) -> PinDiff:
-    """What changed since the pins were made."""
     now = pin(definitions).digests
     return PinDiff(
         changed=tuple(sorted(key for key in now if key in pins.digests and pins.digests[key] != now[key])),
@@ -84,7 +82,7 @@ def compare(pins: Pins, definitions: Iterable[tuple[str, Mapping[str, Any]]]) ->
 
 
 def read_pins(document: object, where: str) -> Pins:
-    """The pins of a lock file, or a ConfigError that names it."""
+    """Return the pins of a lock file, or raise a ConfigError that names it."""
     tools = document.get("tools") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or document.get("version") != LOCK_VERSION or not isinstance(tools, list):
         raise ConfigError(f"{where}: not a lock file of version {LOCK_VERSION}; make one with `leafgate catalog pin`")
@@ -93,6 +91,6 @@ def read_pins(document: object, where: str) -> Pins:
         fields = [entry.get(key) for key in ("server", "tool", "sha256")] if isinstance(entry, Mapping) else []
         if len(fields) != 3 or not all(isinstance(value, str) for value in fields):
             raise ConfigError(f"{where}: entry {number} lacks server, tool or sha256")
-        server, name, pinned = map(str, fields)
-        digests[server, name] = pinned
+        server, name, sha256 = map(str, fields)
+        digests[server, name] = sha256
     return Pins(digests)

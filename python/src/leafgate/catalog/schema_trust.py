@@ -1,7 +1,6 @@
-"""How far a foreign schema can be trusted: bounds, meta-validation, references that leave the document (spec 2.2).
+"""Checks of foreign schemas: limits, meta-validation, references that leave the document (spec 2.2).
 
-In: a schema as an upstream declared it. Out: findings, in a fixed order. Touches nothing: no reference and no
-`$schema` is ever fetched, and the cost is bounded by the limits, whatever the schema's size, depth or shape.
+No reference and no `$schema` is ever fetched, and the limits bound the cost for any size, depth and shape of a schema.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ FindingCode = Literal[
     "not-an-object", "too-large", "too-deep", "too-many-properties", "not-json", "remote-ref", "invalid"
 ]
 
-# Keywords whose objects have names for keys, and schemas for values.
+# Keywords whose objects have names as keys and schemas as values.
 NAME_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
-# Made once: a union of types written out in a call is made anew by every call, and a catalog has millions of values.
-_OBJECT: Final = (dict, Mapping)
-_ARRAY: Final = (list, tuple)
+# Created once: a union of types in a call is created again by every call, and a catalog has millions of values.
+OBJECTS: Final = (dict, Mapping)
+ARRAYS: Final = (list, tuple)
+LEAVES: Final = frozenset((str, int, bool, type(None)))
 _MAX_FINDINGS: Final = 16
 
-# The dialects whose meta-schemas ship with the validator. Any other `$schema` would be fetched: it never reaches it.
+# The dialects whose meta-schemas come with the validator. It would fetch any other `$schema`, so those are refused.
 _DIALECTS: Final = frozenset(
     (
         "https://json-schema.org/draft/2020-12/schema",
@@ -40,7 +40,7 @@ _DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 @dataclass(frozen=True)
 class SchemaLimits:
-    """Generous bounds: the largest honest schemas seen are a tenth of them."""
+    """Generous limits: the largest honest schemas reach a tenth of them."""
 
     max_bytes: int = 262_144
     max_depth: int = 32
@@ -49,7 +49,7 @@ class SchemaLimits:
 
 @dataclass(frozen=True)
 class SchemaFinding:
-    """One reason to distrust a schema. `where` is a JSON pointer, cut where it is long."""
+    """One reason to distrust a schema. `where` is a JSON pointer, cut if it is long."""
 
     code: FindingCode
     message: str
@@ -57,12 +57,12 @@ class SchemaFinding:
 
     @property
     def blocks(self) -> bool:
-        """Whether arguments cannot be validated against this schema as it stands."""
+        """Does it prevent the validation of arguments against this schema?"""
         return self.code != "remote-ref"
 
 
 def check_schema(schema: object, limits: SchemaLimits = SchemaLimits()) -> list[SchemaFinding]:  # noqa: B008  frozen
-    """Everything wrong with a schema; an empty list means it can be compiled and used."""
+    """Return all problems of a schema in a fixed order; an empty list means that it can be compiled and used."""
     if not isinstance(schema, Mapping):
         return [SchemaFinding("not-an-object", f"a schema is an object, this is {_type_name(schema)}")]
     findings = _walk(schema, limits)
@@ -71,14 +71,14 @@ def check_schema(schema: object, limits: SchemaLimits = SchemaLimits()) -> list[
     return findings
 
 
-# A value on the way: itself, the steps to it (a chain from the last to the first), its depth, and whether it is an
+# A value in the walk: itself, the steps to it (a chain from the last to the first), its depth, and whether it is an
 # object whose keys are names that the server chose, not keywords. A plain tuple: catalogs have millions of them.
 _Steps = tuple["_Steps", object] | None
 _Node = tuple[Any, _Steps, int, bool]
 
 
 def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding]:
-    """One pass over the whole tree, ended by the first bound it breaks."""
+    """Check the whole tree in one pass, which ends at the first limit that is exceeded."""
     findings: list[SchemaFinding] = []
     size = properties = 0
     stack: list[_Node] = [(schema, None, 1, False)]
@@ -88,28 +88,25 @@ def _walk(schema: Mapping[str, Any], limits: SchemaLimits) -> list[SchemaFinding
         size += _own_size(value)
         is_object = _is_object(value)
         properties += len(value) if is_names and is_object else 0
-        broken = _broken_bound(node, size, properties, limits)
-        if broken is not None:
-            return [*findings, broken]
+        excess = _check_limits(node, size, properties, limits)
+        if excess is not None:
+            return [*findings, excess]
         if is_object and not is_names and len(findings) < _MAX_FINDINGS:
             findings += _remote_refs(node)
-        if is_object or isinstance(value, _ARRAY):
+        if is_object or isinstance(value, ARRAYS):
             inside = value.values() if is_object else value
-            if depth < limits.max_depth and _LEAVES.issuperset(map(type, inside)):
-                size += sum(map(_own_size, inside))  # most hold nothing that needs a visit
+            if depth < limits.max_depth and LEAVES.issuperset(map(type, inside)):
+                size += sum(map(_own_size, inside))  # most values have only leaves inside
             else:
                 stack += _children(node)
     return findings if size <= limits.max_bytes else [*findings, _too_large(limits)]
 
 
-_LEAVES: Final = frozenset((str, int, bool, type(None)))
-
-
 def _is_object(value: object) -> bool:
-    return type(value) is dict or (type(value) not in _LEAVES and isinstance(value, Mapping))
+    return type(value) is dict or (type(value) not in LEAVES and isinstance(value, Mapping))
 
 
-def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits) -> SchemaFinding | None:
+def _check_limits(node: _Node, size: int, properties: int, limits: SchemaLimits) -> SchemaFinding | None:
     value, steps, depth, _ = node
     if depth > limits.max_depth:
         return SchemaFinding("too-deep", f"nested deeper than {limits.max_depth}", _pointer(steps))
@@ -120,7 +117,7 @@ def _broken_bound(node: _Node, size: int, properties: int, limits: SchemaLimits)
     if _is_object(value):
         odd = next((key for key in value if not isinstance(key, str)), None)
         return None if odd is None else SchemaFinding("not-json", f"a key is {_type_name(odd)}", _pointer(steps))
-    if not _is_json_scalar(value) and not isinstance(value, _ARRAY):
+    if not _is_json_scalar(value) and not isinstance(value, ARRAYS):
         return SchemaFinding("not-json", f"a value is {_type_name(value)}", _pointer(steps))
     return None
 
@@ -140,30 +137,27 @@ def _remote_refs(node: _Node) -> list[SchemaFinding]:
 
 def _children(node: _Node) -> list[_Node]:
     value, steps, depth, is_names = node
-    if isinstance(value, _ARRAY):
+    if isinstance(value, ARRAYS):
         return [(child, (steps, index), depth + 1, False) for index, child in enumerate(value)]
     return [(child, (steps, key), depth + 1, not is_names and key in NAME_MAPS) for key, child in value.items()]
 
 
 def _pointer(steps: _Steps) -> str:
-    taken: list[str] = []
+    parts: list[str] = []
     while steps is not None:
         steps, step = steps
-        taken.append(f"/{step}")
-    return _short("".join(reversed(taken)))
+        parts.append(f"/{step}")
+    return _short("".join(reversed(parts)))
 
 
 def _meta_validate(schema: Mapping[str, Any]) -> list[SchemaFinding]:
-    declared = schema.get("$schema")
-    dialect = _DEFAULT_DIALECT
-    if isinstance(declared, str):
-        spellings = (declared, declared.rstrip("#"), f"{declared}#")
-        known = next((spelling for spelling in spellings if spelling in _DIALECTS), None)
-        if known is None:
-            return [SchemaFinding("invalid", f"unknown dialect {_short(declared)!r}", "/$schema")]
-        dialect = known
-    elif declared is not None:
+    declared = _DEFAULT_DIALECT if schema.get("$schema") is None else schema["$schema"]
+    if not isinstance(declared, str):
         return [SchemaFinding("invalid", "$schema is not a string", "/$schema")]
+    spellings = (declared, declared.rstrip("#"), f"{declared}#")
+    dialect = next((spelling for spelling in spellings if spelling in _DIALECTS), None)
+    if dialect is None:
+        return [SchemaFinding("invalid", f"unknown dialect {_short(declared)!r}", "/$schema")]
     try:
         jsonschema_rs.meta.validate({**schema, "$schema": dialect})
     except jsonschema_rs.ValidationError as error:
@@ -175,14 +169,14 @@ def _meta_validate(schema: Mapping[str, Any]) -> list[SchemaFinding]:
 
 
 def _own_size(value: object) -> int:
-    """Roughly the bytes of a value as JSON, its children's aside."""
+    """Estimate the bytes of a value as JSON, without its children."""
     if isinstance(value, str):
         return len(value) + 2
-    if isinstance(value, _ARRAY):
+    if isinstance(value, ARRAYS):
         return 2 + len(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return max(1, value.bit_length() // 3)
-    if isinstance(value, _OBJECT):
+    if isinstance(value, OBJECTS):
         return 2 + sum(len(key) + 4 for key in value if isinstance(key, str))
     return 4
 
@@ -198,7 +192,6 @@ def _type_name(value: object) -> str:
 
 
 def _short(text: str, limit: int = 120) -> str:
-    """A foreign text that is safe to log: one printable line, cut."""
-    begun = text[: 2 * limit]
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in begun).split())
+    """Return a foreign text that is safe to log: one printable line, cut."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 2 * limit]).split())
     return line if len(line) <= limit and len(text) <= 2 * limit else f"{line[: limit - 1]}…"

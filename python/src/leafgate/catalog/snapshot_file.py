@@ -1,7 +1,6 @@
-"""Catalogs that lie in files, as an operator saves them from `tools/list`.
+"""Catalog files, as an operator saves them from `tools/list`: JSON in one of three forms (spec 2.7).
 
-In: the path of a JSON file in one of three shapes (spec 2.7). Out: what each server lists, or a whole Catalog with its
-intake report; ConfigError says which file and what is wrong with it. Touches only the file it is given.
+A ConfigError names the file and the problem.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import Clean, IntakeReport, as_is, intake
 from leafgate.catalog.schema_trust import SchemaLimits
 from leafgate.model.errors import CatalogError, ConfigError
-from leafgate.model.tool_id import clashing_namespaces
+from leafgate.model.tool import clashing_namespaces
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 _KINDS: Final = ("tool", "resource", "prompt")
@@ -24,7 +23,7 @@ _KINDS: Final = ("tool", "resource", "prompt")
 
 @dataclass(frozen=True)
 class ServerListing:
-    """The raw definitions of one server; `server` is None where the file does not say whose they are."""
+    """The raw definitions of one server; `server` is None if the file does not name it."""
 
     server: str | None
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -34,7 +33,7 @@ class ServerListing:
 
 @dataclass(frozen=True)
 class LoadedCatalog:
-    """A file's catalog, how its definitions came in, and the definitions themselves."""
+    """The catalog of a file, the report of its intake, and the raw definitions."""
 
     catalog: Catalog
     report: IntakeReport
@@ -47,24 +46,24 @@ def load_catalog_file(
     clean: Clean = as_is,
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
 ) -> LoadedCatalog:
-    """The catalog in a file."""
-    return catalog_of(read_catalog_file(path), str(path), clean=clean, limits=limits)
+    """Load the catalog in a file."""
+    return build_catalog(read_catalog_file(path), str(path), clean=clean, limits=limits)
 
 
-def catalog_of(
+def build_catalog(
     listings: tuple[ServerListing, ...],
     where: str,
     *,
     clean: Clean = as_is,
     limits: SchemaLimits = SchemaLimits(),  # noqa: B008  frozen
 ) -> LoadedCatalog:
-    """The same for definitions that were read before; `where` names their source in errors."""
+    """Build the catalog of definitions that were already read; `where` names their source in errors."""
     clashes = clashing_namespaces(listing.server for listing in listings if listing.server is not None)
     for namespace, servers in clashes.items():
         raise ConfigError(f"{where}: the servers {', '.join(map(repr, servers))} share the namespace {namespace!r}")
     catalog, report = Catalog(), IntakeReport()
     for listing in listings:
-        items, came_in = intake(
+        items, server_report = intake(
             listing.tools,
             resources=listing.resources,
             prompts=listing.prompts,
@@ -72,7 +71,7 @@ def catalog_of(
             clean=clean,
             limits=limits,
         )
-        report = report + came_in
+        report = report + server_report
         try:
             for item in items:
                 catalog.register(item)
@@ -82,7 +81,7 @@ def catalog_of(
 
 
 def read_catalog_file(path: str | Path) -> tuple[ServerListing, ...]:
-    """What each server lists in this file, in the order in which the servers first appear."""
+    """Return what each server lists in this file, in the order in which the servers first appear."""
     try:
         if Path(path).stat().st_size > MAX_FILE_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes")
@@ -95,28 +94,23 @@ def read_catalog_file(path: str | Path) -> tuple[ServerListing, ...]:
         raise ConfigError(f"{path}: nested too deeply") from error
     except ValueError as error:
         raise ConfigError(f"{path}: not JSON: {error}") from error
-    return listings_of(document, str(path))
-
-
-def listings_of(document: object, where: str) -> tuple[ServerListing, ...]:
-    """The same for a parsed document; `where` names it in errors."""
     if isinstance(document, Mapping):
-        return (_snapshot(document, where),)
+        return (_snapshot(document, str(path)),)
     if isinstance(document, list):
-        return _list(document, where)
-    raise ConfigError(f"{where}: a catalog is a list of tools or an object with tools, resources or prompts")
+        return _list(document, str(path))
+    raise ConfigError(f"{path}: a catalog is a list of tools or an object with tools, resources or prompts")
 
 
 def _snapshot(document: Mapping[str, Any], where: str) -> ServerListing:
     if not any(f"{kind}s" in document for kind in _KINDS):
         raise ConfigError(f"{where}: the object has none of the keys tools, resources, prompts")
-    found = {}
+    by_kind = {}
     for kind in _KINDS:
         definitions = document.get(f"{kind}s", [])
         if not isinstance(definitions, list):
             raise ConfigError(f"{where}: {kind}s is not a list")
-        found[kind] = tuple(_object(one, f"{where}: {kind}s[{index}]") for index, one in enumerate(definitions))
-    return ServerListing(_server(document, where), found["tool"], found["resource"], found["prompt"])
+        by_kind[kind] = tuple(_object(one, f"{where}: {kind}s[{index}]") for index, one in enumerate(definitions))
+    return ServerListing(_server(document, where), by_kind["tool"], by_kind["resource"], by_kind["prompt"])
 
 
 def _list(document: list[Any], where: str) -> tuple[ServerListing, ...]:
@@ -130,8 +124,8 @@ def _list(document: list[Any], where: str) -> tuple[ServerListing, ...]:
             raise ConfigError(f"{where}: [{index}] is neither a tool (no name) nor {{server, tool}}")
         by_server.setdefault(server, {each: [] for each in _KINDS})[kind or "tool"].append(definition)
     return tuple(
-        ServerListing(server, tuple(found["tool"]), tuple(found["resource"]), tuple(found["prompt"]))
-        for server, found in by_server.items()
+        ServerListing(server, tuple(by_kind["tool"]), tuple(by_kind["resource"]), tuple(by_kind["prompt"]))
+        for server, by_kind in by_server.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Lets `python -m leafgate.cli` be the `leafgate` command, wherever it is installed."""
+"""`python -m leafgate.cli` runs the `leafgate` command."""
 
 from leafgate.cli.main import main
 

@@ -1,6 +1,7 @@
-"""`leafgate call`: one tool through a gateway. In: a tool and its arguments. Out: the result as a model would read it.
+"""`leafgate call`: call one tool through a gateway, and print the result as a model would read it.
 
-Touches a gateway: one that runs, or one made for this call. Progress goes to standard error; a failed call exits 1.
+The gateway is a running one, or one started for this call. Arguments are typed as `key=value`, which becomes what the
+tool's schema says, or as `key:=value`, which is always JSON. Progress goes to standard error; a failed call exits 1.
 """
 
 from __future__ import annotations
@@ -20,25 +21,77 @@ from mcp.types import CallToolResult
 from rich.console import Console
 from rich.markup import escape
 
-from leafgate.cli.call_words import arguments_of, needs_schema, selector_of
-from leafgate.cli.completion import complete_map
-from leafgate.cli.gateway_address import DEFAULT_URL
-from leafgate.cli.gateway_client import Target, connected
+from leafgate.cli.gateway_client import URL_OPTION, Target, call_tool, connect, text_of, usual_url
+from leafgate.cli.tokens import complete_map
+from leafgate.digest.selectors import parse_selector
+from leafgate.maps.files import MapFiles
 from leafgate.model.envelope import ENVELOPE_META_KEY
-from leafgate.model.errors import CatalogError, LeafgateError
+from leafgate.model.errors import CatalogError, GatewayError
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.storage.map_files import MapFiles
 
 ACCEPT_META_KEY: Final = "ai.codec/accept"
-START_SECONDS: Final = 10.0  # as long as a gateway waits for its servers before it browses
-POLL_SECONDS: Final = 0.2
-_LOOKED_THROUGH: Final = 50
+_MAX_MATCHES: Final = 50
 _MAX_PAGES: Final = 1_000
 
 
+def needs_schema(words: Sequence[str]) -> bool:
+    """Return whether the tool's schema is needed to read these words."""
+    return any("=" in word and ":=" not in word for word in words if not word.lstrip().startswith("{"))
+
+
+def arguments_of(words: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, from one JSON object or from pairs."""
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        arguments = _json(words[0], words[0])
+        if not isinstance(arguments, dict):
+            raise click.BadParameter("the arguments are not a JSON object", param_hint="ARGS")
+        return arguments
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    return dict(_pair(word, properties) for word in words)
+
+
+def selector_of(word: str) -> dict[str, Any]:
+    """Parse `lines:5-10`, `head:20`, `search:word`, `json:/a/b`, `stats`, or the JSON of spec 4."""
+    kind, colon, value = word.partition(":")
+    is_pair = colon and not word.lstrip().startswith("{")
+    selector: Any = {kind: int(value) if value.isdigit() else value} if is_pair else word
+    try:
+        return parse_selector(selector).as_json()
+    except GatewayError as error:
+        raise click.BadParameter(error.body.message, param_hint="--selector") from None
+
+
+def _pair(word: str, properties: Mapping[str, Any]) -> tuple[str, Any]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise click.BadParameter(f"{word!r} is neither key=value nor a JSON object", param_hint="ARGS")
+    if key.endswith(":"):
+        return key[:-1], _json(value, word)
+    return key, _typed(value, properties.get(key))
+
+
+def _typed(value: str, schema: object) -> Any:
+    """Return text where the schema allows a string; else the JSON value, or the text if it is not JSON."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind == "string" or (isinstance(kind, list) and "string" in kind):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _json(value: str, word: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise click.BadParameter(f"the value after := in {word!r} is not JSON", param_hint="ARGS") from None
+
+
 @dataclass(frozen=True)
-class _Wish:
-    """What was asked for on the command line."""
+class _CallOptions:
+    """The options of the command line."""
 
     target: Target
     tool: str | None
@@ -52,16 +105,16 @@ class _Wish:
 @click.command()
 @click.argument("tool", required=False, metavar="[TOOL]")
 @click.argument("words", nargs=-1, metavar="[ARGS]...")
-@click.option("--url", help=f"A gateway that runs on HTTP. [default: {DEFAULT_URL}]")
+@URL_OPTION
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Start a gateway with this file, for this call alone.")  # fmt: skip
-@click.option("--demo", is_flag=True, help="Start a gateway in front of the demo servers, for this call alone.")
-@click.option("--map", "map_name", metavar="MAP", shell_complete=complete_map, help="Ask for the ids of this map too.")
-@click.option("--view", metavar="HANDLE", help="Read a part of a result that was shortened, from a gateway that runs.")
+              help="Start a gateway with this file for this call.")  # fmt: skip
+@click.option("--demo", is_flag=True, help="Start a gateway with the demo servers for this call.")
+@click.option("--map", "map_name", metavar="MAP", shell_complete=complete_map, help="Also ask for the ids of this map.")
+@click.option("--view", metavar="HANDLE", help="Read a part of a shortened result, from a running gateway.")
 @click.option("--selector", metavar="WHICH", help="The part: lines:5-10, head:20, search:word, json:/a/b, stats.")
-@click.option("--dry-run", is_flag=True, help="Only check the call; the tool's server sees nothing.")
+@click.option("--dry-run", is_flag=True, help="Only check the call, without sending it to the tool's server.")
 @click.option("--json", "as_json", is_flag=True, help="Print text, handles and ids as one JSON object.")
-@click.option("--raw", is_flag=True, help="Print the MCP result as it came.")
+@click.option("--raw", is_flag=True, help="Print the MCP result unchanged.")
 def command(
     *,
     tool: str | None,
@@ -92,10 +145,10 @@ def command(
     if sum((url is not None, config is not None, demo)) > 1:
         raise click.UsageError("--url, --config and --demo exclude each other")
     if view is not None and (config is not None or demo):
-        raise click.UsageError("a handle lives as long as its gateway: --view needs one that runs (--url)")
+        raise click.UsageError("a handle is valid as long as its gateway runs: --view needs a running one (--url)")
     own = config is not None or demo
-    wish = _Wish(
-        target=Target(None if own else url or DEFAULT_URL, config),
+    options = _CallOptions(
+        target=Target(None if own else url or usual_url(), config),
         tool=tool,
         words=(sys.stdin.read(),) if words == ("-",) else words,
         view=view,
@@ -103,8 +156,14 @@ def command(
         map_digest=None if map_name is None else _digest(map_name),
         dry_run=dry_run,
     )
-    result = _asked(wish)
-    _print(result, wish, as_json=as_json, raw=raw)
+    result = _run(options)
+    if raw:
+        click.echo(json.dumps(result.model_dump(by_alias=True, mode="json", exclude_none=True), ensure_ascii=False))
+    elif as_json:
+        click.echo(json.dumps(_as_json(result), ensure_ascii=False))
+    else:
+        click.echo(text_of(result))
+        _hint(result, options)
     if result.is_error:
         sys.exit(1)
 
@@ -114,10 +173,10 @@ def _digest(map_name: str) -> str:
     return files.find(map_name).digest or files.load(map_name).map.digest
 
 
-def _asked(wish: _Wish) -> CallToolResult:
-    """The result; a call that the protocol itself refused ends here, as one that failed."""
+def _run(options: _CallOptions) -> CallToolResult:
+    """Make the call. A request that the protocol itself refuses exits 1, as a failed call does."""
     try:
-        return anyio.run(_ask, wish)
+        return anyio.run(_ask, options)
     except (MCPError, BaseExceptionGroup) as group:
         error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
@@ -128,108 +187,69 @@ def _asked(wish: _Wish) -> CallToolResult:
     sys.exit(1)
 
 
-async def _ask(wish: _Wish) -> CallToolResult:
-    async with connected(wish.target) as client:
-        if wish.view is not None:
-            return await _view(client, wish.view, wish.selector or {"type": "head"})
-        result = await _execute(client, wish)
-        kept = _artifacts(result)
-        if wish.selector is None or not kept or result.is_error:
+async def _ask(options: _CallOptions) -> CallToolResult:
+    async with connect(options.target) as client:
+        if options.view is not None:
+            view = {"handle": options.view, "selector": options.selector or {"type": "head"}}
+            return await call_tool(client, "tool_view", view)
+        result = await _execute(client, options)
+        artifacts = _artifacts(result)
+        if options.selector is None or not artifacts or result.is_error:
             return result
-        return await _view(client, kept[0]["handle"], wish.selector)
+        view = {"handle": artifacts[0]["handle"], "selector": options.selector}
+        return await call_tool(client, "tool_view", view)
 
 
-async def _view(client: Client, handle: str, selector: dict[str, Any]) -> CallToolResult:
-    return await _call(client, "tool_view", {"handle": handle, "selector": selector})
+async def _execute(client: Client, options: _CallOptions) -> CallToolResult:
+    assert options.tool is not None
+    tools = await _list_tools(client)
+    if options.dry_run and (options.tool in tools or "tool_execute" not in tools):
+        raise CatalogError(f"{options.tool!r} cannot be tried: --dry-run is for tools behind tool_execute")
+    meta = {ACCEPT_META_KEY: {"map_id": options.map_digest}} if options.map_digest else None
+    if options.tool in tools:
+        return await call_tool(client, options.tool, arguments_of(options.words, tools[options.tool]), meta)
+    if "tool_execute" not in tools:
+        raise CatalogError(f"no tool {options.tool!r}; the gateway shows: {', '.join(sorted(tools))}")
+    tool_id = options.tool if "#" in options.tool else await _find(client, options.tool)
+    schema = await _schema(client, tool_id) if needs_schema(options.words) and "tool_hydrate" in tools else {}
+    args = {"tool_id": tool_id, "args": arguments_of(options.words, schema), "dry_run": options.dry_run}
+    return await call_tool(client, "tool_execute", args, meta)
 
 
-async def _execute(client: Client, wish: _Wish) -> CallToolResult:
-    assert wish.tool is not None
-    shown = await _shown(client, wish.tool, patience=START_SECONDS if wish.target.url is None else 0)
-    if wish.dry_run and (wish.tool in shown or "tool_execute" not in shown):
-        raise CatalogError(f"{wish.tool!r} cannot be tried: --dry-run is for tools behind tool_execute")
-    meta = {ACCEPT_META_KEY: {"map_id": wish.map_digest}} if wish.map_digest else None
-    if wish.tool in shown:
-        return await _call(client, wish.tool, arguments_of(wish.words, shown[wish.tool]), meta)
-    if "tool_execute" not in shown:
-        raise CatalogError(f"no tool {wish.tool!r}; the gateway shows: {', '.join(sorted(shown))}")
-    tool_id = wish.tool if "#" in wish.tool else await _find(client, wish.tool)
-    schema = await _schema(client, tool_id) if needs_schema(wish.words) and "tool_hydrate" in shown else {}
-    args = {"tool_id": tool_id, "args": arguments_of(wish.words, schema), "dry_run": wish.dry_run}
-    return await _call(client, "tool_execute", args, meta)
-
-
-async def _shown(client: Client, wanted: str, patience: float) -> dict[str, Mapping[str, Any]]:
-    """The tools that the gateway lists, with their schemas: its own, or in passthrough mode those of the servers.
-
-    A gateway lists at once what it has. One that was just started may get the wanted tool in a moment.
-    """
-    deadline = anyio.current_time() + patience
-    while True:
-        found = await _listed(client)
-        if wanted in found or "tool_execute" in found or anyio.current_time() >= deadline:
-            return found
-        await anyio.sleep(POLL_SECONDS)
-
-
-async def _listed(client: Client) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+async def _list_tools(client: Client) -> dict[str, Mapping[str, Any]]:
+    """Return the tools that the gateway lists, with their schemas: its own, or in passthrough mode the servers'."""
+    tools: dict[str, Mapping[str, Any]] = {}
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-        found |= {tool.name: tool.input_schema for tool in page.tools}
+        tools |= {tool.name: tool.input_schema for tool in page.tools}
         cursor = page.next_cursor
         if cursor is None:
             break
-    return found
+    return tools
 
 
 async def _find(client: Client, name: str) -> str:
-    """The id of the one tool that is called so."""
-    page = _text(await _call(client, "tool_browse", {"query": name, "top_k": _LOOKED_THROUGH}))
+    """Return the id of the only tool with this name."""
+    page = text_of(await call_tool(client, "tool_browse", {"query": name, "top_k": _MAX_MATCHES}))
     ids = [line.split(" ")[0] for line in page.splitlines() if "#" in line.split(" ")[0]]
-    found = [id for id in ids if name in (id.partition("#")[0], id.partition("#")[0].partition(":")[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise CatalogError(f"several tools are called {name!r}: {', '.join(found)}")
+    matches = [id for id in ids if name in (id.partition("#")[0], id.partition("#")[0].partition(":")[2])]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise CatalogError(f"several tools are called {name!r}: {', '.join(matches)}")
     near = ", ".join(ids[:5]) or "none"
     raise CatalogError(f"no tool is called {name!r}; the nearest: {near}")
 
 
 async def _schema(client: Client, tool_id: str) -> Mapping[str, Any]:
-    hydrated = await _call(client, "tool_hydrate", {"tool_id": tool_id})
+    hydrated = await call_tool(client, "tool_hydrate", {"tool_id": tool_id})
     try:
-        found = json.loads(_text(hydrated))
+        definition = json.loads(text_of(hydrated))
     except ValueError:
         return {}
-    schema = found.get("args_schema", found.get("inputSchema")) if isinstance(found, dict) else None
+    schema = definition.get("args_schema", definition.get("inputSchema")) if isinstance(definition, dict) else None
     return schema if isinstance(schema, Mapping) else {}
-
-
-async def _call(
-    client: Client, name: str, args: dict[str, Any], meta: Mapping[str, Any] | None = None
-) -> CallToolResult:
-    result = await client.call_tool(name, args, progress_callback=_tell, meta=dict(meta) if meta else None)  # type: ignore[arg-type]  # keys of our own are allowed
-    if not isinstance(result, CallToolResult):
-        raise LeafgateError(f"{name} gave no result")
-    return result
-
-
-async def _tell(progress: float, total: float | None, message: str | None) -> None:
-    of = "" if total is None else f" of {total:g}"
-    click.echo(f"{progress:g}{of}{f': {message}' if message else ''}", err=True)
-
-
-def _print(result: CallToolResult, wish: _Wish, *, as_json: bool, raw: bool) -> None:
-    if raw:
-        click.echo(json.dumps(result.model_dump(by_alias=True, mode="json", exclude_none=True), ensure_ascii=False))
-        return
-    if as_json:
-        click.echo(json.dumps(_as_json(result), ensure_ascii=False))
-        return
-    click.echo(_text(result))
-    _hint(result, wish)
 
 
 def _as_json(result: CallToolResult) -> dict[str, Any]:
@@ -237,7 +257,7 @@ def _as_json(result: CallToolResult) -> dict[str, Any]:
     blocks = [(block.meta or {}).get(CODEC_META_KEY) for block in result.content]
     return {
         "is_error": bool(result.is_error),
-        "text": _text(result),
+        "text": text_of(result),
         "structured": result.structured_content,
         "artifacts": _artifacts(result),
         "leaves": [block for block in blocks if block is not None],
@@ -245,31 +265,25 @@ def _as_json(result: CallToolResult) -> dict[str, Any]:
     }
 
 
-def _hint(result: CallToolResult, wish: _Wish) -> None:
+def _hint(result: CallToolResult, options: _CallOptions) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    leaves = [leaf for leaf in _as_json(result)["leaves"] if wish.map_digest]
-    for leaf in leaves:
+    for leaf in _as_json(result)["leaves"] if options.map_digest else ():
         console.print(f"[dim]{len(leaf['ids'])} ids of map {leaf['map_id']}[/dim]")
-    for kept in _artifacts(result):
-        handle = kept["handle"]
-        size = f"{kept['lines']} lines" if kept.get("lines") else f"{kept['bytes']} bytes"
-        if wish.target.url is None:
-            told = "add --selector lines:1-20 to this call; the handle ends with this gateway"
+    for artifact in _artifacts(result):
+        handle = artifact["handle"]
+        size = f"{artifact['lines']} lines" if artifact.get("lines") else f"{artifact['bytes']} bytes"
+        if options.target.url is None:
+            hint = "add --selector lines:1-20 to this call; the handle ends with this gateway"
         else:
-            told = f"leafgate call --url {shlex.quote(wish.target.url)} --view {handle} --selector lines:1-20"
-        console.print(f"[dim]{size} are kept; to read on: {escape(told)}[/dim]")
+            hint = f"leafgate call --url {shlex.quote(options.target.url)} --view {handle} --selector lines:1-20"
+        console.print(f"[dim]{size} are stored; to read on: {escape(hint)}[/dim]")
 
 
 def _envelope(result: CallToolResult) -> Mapping[str, Any]:
-    found = (result.meta or {}).get(ENVELOPE_META_KEY)
-    return found if isinstance(found, Mapping) else {}
+    envelope = (result.meta or {}).get(ENVELOPE_META_KEY)
+    return envelope if isinstance(envelope, Mapping) else {}
 
 
 def _artifacts(result: CallToolResult) -> Sequence[Mapping[str, Any]]:
-    found = _envelope(result).get("artifacts")
-    return [kept for kept in found if isinstance(kept, Mapping) and "handle" in kept] if isinstance(found, list) else []
-
-
-def _text(result: CallToolResult) -> str:
-    """What a model reads; what is no text is named."""
-    return "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in result.content)
+    entries = _envelope(result).get("artifacts") or []
+    return [entry for entry in entries if isinstance(entry, Mapping) and "handle" in entry]

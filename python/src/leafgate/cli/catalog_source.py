@@ -1,7 +1,4 @@
-"""Whose tools a command looks at: those in a saved file, or those of configured servers. In: options. Out: listings.
-
-Touches the file that is named; servers of a configuration are started, asked and ended.
-"""
+"""The options --catalog and --config: definitions from a saved file, or from the servers of a configuration."""
 
 from __future__ import annotations
 
@@ -14,59 +11,59 @@ from typing import Any
 import click
 from rich.console import Console
 
-from leafgate.catalog.snapshot_file import LoadedCatalog, ServerListing, catalog_of, read_catalog_file
-from leafgate.config.load import load_config
-from leafgate.config.settings import USUAL_CONFIG
-from leafgate.firewall.cleaner import make_cleaner
+from leafgate.catalog.snapshot_file import LoadedCatalog, ServerListing, build_catalog, read_catalog_file
+from leafgate.clean.cleaner import Cleaner
+from leafgate.config.load import find_config, load_config
+from leafgate.config.models import USUAL_CONFIG
 from leafgate.model.errors import ConfigError, LeafgateError
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _NEITHER = (
-    f"give --catalog with a file of saved definitions, or --config with a configuration ({USUAL_CONFIG} is not here)"
+    f"give --catalog with a file of saved definitions, or --config with a configuration; {USUAL_CONFIG} is missing"
 )
 
 
 @dataclass(frozen=True)
 class CatalogSource:
-    """The file that was named: saved definitions, or a configuration whose servers are asked."""
+    """A file of saved definitions, or a configuration whose servers are started and asked."""
 
     path: Path
     is_saved: bool
 
     def listings(self, *, whole: bool = False) -> tuple[ServerListing, ...]:
-        """What each server lists.
+        """Return what each server lists.
 
-        Where the `whole` is needed a server that does not answer is an error: what is only missing today must not
-        count as gone. Elsewhere it is told on standard error.
+        With `whole`, a server that does not answer is an error, because its tools must not count as removed. Otherwise
+        it is reported on standard error.
         """
         if self.is_saved:
             return read_catalog_file(self.path)
-        from leafgate.cli.asked_servers import ask_servers  # noqa: PLC0415  the MCP SDK takes a second to load
+        from leafgate.compose.servers import ask_servers  # noqa: PLC0415  the MCP SDK takes a second to load
 
         servers = load_config(self.path).servers
         if not servers:
-            raise ConfigError(f"{self.path}: has no servers to ask; give the file of its `catalog` as --catalog")
+            raise ConfigError(f"{self.path}: has no servers; give the file of its `catalog` as --catalog")
         with Console(stderr=True).status("starting the servers") as status:
-            found, down = ask_servers(servers, status.update)
+            listings, down = ask_servers(servers, status.update)
         if down:
-            told = f"no answer from {', '.join(down)}; `leafgate doctor --config {self.path}` says why"
-            if whole or not found:
-                raise LeafgateError(told)
-            click.echo(f"leafgate: {told}", err=True)
-        return found
+            message = f"no answer from {', '.join(down)}; `leafgate doctor --config {self.path}` says why"
+            if whole or not listings:
+                raise LeafgateError(message)
+            click.echo(f"leafgate: {message}", err=True)
+        return listings
 
     def load(self, *, whole: bool = False) -> LoadedCatalog:
-        """Their catalog, cleaned as a gateway cleans it."""
-        return catalog_of(self.listings(whole=whole), str(self.path), clean=make_cleaner())
+        """Return the catalog of these listings, cleaned as a gateway cleans it."""
+        return build_catalog(self.listings(whole=whole), str(self.path), clean=Cleaner())
 
 
 def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command --catalog and --config; it is handed one CatalogSource, `source`."""
+    """Add --catalog and --config to a command, which gets one CatalogSource as `source`."""
 
     @click.option("--catalog", "saved", type=_FILE, metavar="FILE",
-                  help="Saved definitions: an answer of tools/list, or from `leafgate catalog save`.")  # fmt: skip
+                  help="Saved definitions: a tools/list response, or a file of `leafgate catalog save`.")  # fmt: skip
     @click.option("--config", "config", type=_FILE, metavar="FILE",
-                  help=f"Start the servers of this configuration, and ask them. [default: {USUAL_CONFIG}]")  # fmt: skip
+                  help=f"Start this configuration's servers and list tools. [default: {USUAL_CONFIG}]")  # fmt: skip
     @functools.wraps(command)
     def with_source(*, saved: Path | None, config: Path | None, **others: Any) -> None:
         command(source=_source(saved, config), **others)
@@ -79,7 +76,7 @@ def _source(saved: Path | None, config: Path | None) -> CatalogSource:
         raise click.UsageError("give --catalog or --config, not both")
     if saved is not None:
         return CatalogSource(saved, is_saved=True)
-    usual = Path(USUAL_CONFIG)
-    if config is None and not usual.is_file():
+    config = find_config(config)
+    if config is None:
         raise click.UsageError(_NEITHER)
-    return CatalogSource(config or usual, is_saved=False)
+    return CatalogSource(config, is_saved=False)

@@ -1,41 +1,155 @@
-"""Where MCP clients keep their servers, and in which shape. In: a machine's folders. Out: places, and what is there.
+"""Where MCP clients keep their servers, what is there, and the entry that names leafgate.
 
-Touches files for reading only. Claude Desktop, Claude Code, VS Code and Cursor are known; any other JSON file with an
-`mcpServers` or `servers` object can be read by its path.
+One table describes the clients. Any other file with an `mcpServers` or `servers` object, or with the object of a client
+in the table, can be read by its path. Nothing is written here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
+from urllib.parse import urlsplit
 
-from leafgate.config.document import document_of
+from leafgate.cli.text_edit import edit_members, name_of
+from leafgate.config.document import Format, document_of
 from leafgate.model.errors import ConfigError
 
-ClientName = Literal["claude-desktop", "claude-code", "vscode", "cursor"]
 Scope = Literal["user", "local", "project"]
 
-CLIENTS: Final[tuple[ClientName, ...]] = get_args(ClientName)
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-TITLES: Final[Mapping[ClientName, str]] = {
-    "claude-desktop": "Claude Desktop",
-    "claude-code": "Claude Code",
-    "vscode": "VS Code",
-    "cursor": "Cursor",
-}
 MAX_BYTES: Final = 64 * 1024 * 1024
-EMPTY: Final = "{}\n"
+OWN_NAME: Final = "leafgate"
 
-_KEYS: Final = (("mcpServers",), ("servers",), ("mcp", "servers"))  # the last one is VS Code's settings.json
+_MODULE: Final = "leafgate.cli"
+
+
+@dataclass(frozen=True)
+class Client:
+    """One MCP client: its files, and how it writes an entry.
+
+    `files` are path templates by scope (see Machine.folders); `windows` is the user's file on Windows, where it differs
+    by more than the folder. `names` are the client's names of command, args, env, url and headers. `stdio` and `http`
+    are the further fields of an entry; without `http`, the client cannot use a URL. `variable` is its reference to a
+    variable of its environment, with NAME for the name; it is empty if the client has none. `passes` is the key of a
+    list of variables that the client passes on.
+    """
+
+    title: str
+    files: Mapping[Scope, str]
+    windows: str = ""
+    key: tuple[str, ...] = ("mcpServers",)
+    names: Mapping[str, str] = field(default_factory=dict)
+    stdio: Mapping[str, Any] = field(default_factory=dict)
+    http: Mapping[str, Any] | None = field(default_factory=dict)
+    variable: str = ""
+    passes: str = ""
+    is_list: bool = False  # a list of entries with a name, in place of an object
+    joins_args: bool = False  # the arguments are in the list of the command
+
+
+_GLOBAL: Final = "{settings}/Code/User/globalStorage"
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-desktop": Client("Claude Desktop", {"user": "{settings}/Claude/claude_desktop_config.json"}, http=None),
+    "claude-code": Client(
+        "Claude Code",
+        {"user": "{claude}/.claude.json", "local": "{claude}/.claude.json", "project": "{here}/.mcp.json"},
+        stdio={"type": "stdio"},
+        http={"type": "http"},
+        variable="${NAME}",
+    ),
+    "vscode": Client(
+        "VS Code",
+        {"user": "{settings}/Code/User/mcp.json", "project": "{here}/.vscode/mcp.json"},
+        key=("servers",),
+        stdio={"type": "stdio"},
+        http={"type": "http"},
+        variable="${env:NAME}",
+    ),
+    "cursor": Client(
+        "Cursor", {"user": "{home}/.cursor/mcp.json", "project": "{here}/.cursor/mcp.json"}, variable="${env:NAME}"
+    ),
+    "windsurf": Client(
+        "Windsurf",
+        {"user": "{home}/.codeium/windsurf/mcp_config.json"},
+        names={"url": "serverUrl"},
+        variable="${env:NAME}",
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        {"user": "{home}/.gemini/settings.json", "project": "{here}/.gemini/settings.json"},
+        names={"url": "httpUrl"},
+        variable="${NAME}",
+    ),
+    "zed": Client(
+        "Zed",
+        {"user": "{config}/zed/settings.json", "project": "{here}/.zed/settings.json"},
+        key=("context_servers",),
+    ),
+    "opencode": Client(
+        "opencode",
+        {"user": "{config}/opencode/opencode.json", "project": "{here}/opencode.json"},
+        windows="{home}/.config/opencode/opencode.json",
+        key=("mcp",),
+        names={"env": "environment"},
+        stdio={"type": "local", "enabled": True},
+        http={"type": "remote", "enabled": True},
+        variable="{env:NAME}",
+        joins_args=True,
+    ),
+    "codex": Client(
+        "Codex",
+        {"user": "{codex}/config.toml", "project": "{here}/.codex/config.toml"},
+        key=("mcp_servers",),
+        names={"headers": "http_headers"},
+        passes="env_vars",
+    ),
+    "goose": Client(
+        "Goose",
+        {"user": "{config}/goose/config.yaml"},
+        windows="{settings}/Block/goose/config/config.yaml",
+        key=("extensions",),
+        names={"command": "cmd", "env": "envs", "url": "uri"},
+        stdio={"name": OWN_NAME, "type": "stdio", "enabled": True, "timeout": 300},
+        http={"name": OWN_NAME, "type": "streamable_http", "enabled": True, "timeout": 300},
+        passes="env_keys",
+    ),
+    "continue": Client(
+        "Continue",
+        {"user": "{home}/.continue/config.yaml"},
+        names={"headers": "requestOptions.headers"},
+        stdio={"name": OWN_NAME},
+        http={"name": OWN_NAME, "type": "streamable-http"},
+        variable="${{ secrets.NAME }}",
+        is_list=True,
+    ),
+    "cline": Client(
+        "Cline",
+        {"user": f"{_GLOBAL}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"},
+        http={"type": "streamableHttp"},
+    ),
+    "roo": Client(
+        "Roo Code",
+        {
+            "user": f"{_GLOBAL}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            "project": "{here}/.roo/mcp.json",
+        },
+        http={"type": "streamable-http"},
+        variable="${env:NAME}",
+    ),
+    "lm-studio": Client("LM Studio", {"user": "{home}/.lmstudio/mcp.json"}),
+}
+_SETTINGS_KEY: Final = ("mcp", "servers")  # in VS Code's settings.json, where opencode has servers in `mcp`
+_KEYS: Final = tuple(dict.fromkeys((_SETTINGS_KEY, ("mcpServers",), *(client.key for client in CLIENTS.values()))))
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides where files are: the system, the user's home, the environment, and the folder one stands in."""
+    """What determines where files are: the system, the home folder, the working folder and the environment."""
 
     platform: str
     home: Path
@@ -43,14 +157,20 @@ class Machine:
     environment: Mapping[str, str]
 
     @property
-    def settings(self) -> Path:
-        """The folder in which programs keep their settings."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return Path(self.environment.get("APPDATA") or self.home / "AppData" / "Roaming")
+    def folders(self) -> dict[str, Path]:
+        """The folders that a path template may begin with. Some programs use the Unix folder on macOS, too."""
         chosen = self.environment.get("XDG_CONFIG_HOME", "")
-        return Path(chosen) if chosen.startswith("/") else self.home / ".config"
+        config = Path(chosen) if chosen.startswith("/") else self.home / ".config"
+        if self.platform == "win32":
+            config = Path(self.environment.get("APPDATA") or self.home / "AppData" / "Roaming")
+        return {
+            "home": self.home,
+            "here": self.folder,
+            "config": config,
+            "settings": self.home / "Library" / "Application Support" if self.platform == "darwin" else config,
+            "claude": Path(self.environment.get("CLAUDE_CONFIG_DIR") or self.home),
+            "codex": Path(self.environment.get("CODEX_HOME") or self.home / ".codex"),
+        }
 
 
 def this_machine() -> Machine:
@@ -61,7 +181,7 @@ def this_machine() -> Machine:
 class Place:
     """One file of a client, and the path of keys to the servers in it."""
 
-    client: ClientName
+    client: str
     scope: Scope
     file: Path
     key: tuple[str, ...]
@@ -69,68 +189,88 @@ class Place:
 
 @dataclass(frozen=True)
 class ClientFile:
-    """A client's file as it stands on the disk. A symbolic link has been followed: changes go to what it points at."""
+    """A client's file on the disk. A symbolic link is followed: changes go to its target."""
 
     path: Path
     text: str
+    format: Format
     key: tuple[str, ...]
     servers: Mapping[str, Mapping[str, Any]]
     inputs: Sequence[Any] = ()
     exists: bool = True
+    is_list: bool = False
+
+    def edit(self, *, put: Mapping[str, Mapping[str, Any]] | None = None, remove: Sequence[str] = ()) -> str:
+        """Return the text with other servers. ConfigError if only they cannot be changed."""
+        text = "{}\n" if self.format == "json" and is_blank(self.text) else self.text
+        try:
+            return edit_members(text, self.format, self.key, put=put, remove=remove, as_list=self.is_list)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from None
 
 
 def places(machine: Machine) -> tuple[Place, ...]:
-    """Every place that leafgate knows, in the order in which a person thinks of them."""
-    claude_code = Path(machine.environment.get("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
-    here = machine.folder
-    one, other = ("mcpServers",), ("servers",)
-    return (
-        Place("claude-desktop", "user", machine.settings / "Claude" / "claude_desktop_config.json", one),
-        Place("claude-code", "user", claude_code, one),
-        Place("claude-code", "local", claude_code, ("projects", str(here), "mcpServers")),
-        Place("claude-code", "project", here / ".mcp.json", one),
-        Place("vscode", "user", machine.settings / "Code" / "User" / "mcp.json", other),
-        Place("vscode", "project", here / ".vscode" / "mcp.json", other),
-        Place("cursor", "user", machine.home / ".cursor" / "mcp.json", one),
-        Place("cursor", "project", here / ".cursor" / "mcp.json", one),
-    )
+    """Return every supported place, the most common first."""
+    folders = machine.folders
+    found = []
+    for name, client in CLIENTS.items():
+        for scope, template in client.files.items():
+            is_moved = scope == "user" and machine.platform == "win32" and client.windows
+            head, *rest = (client.windows if is_moved else template).split("/")
+            key = ("projects", str(machine.folder), *client.key) if scope == "local" else client.key
+            found.append(Place(name, scope, folders[head.strip("{}")].joinpath(*rest), key))
+    return tuple(found)
 
 
-def place_of(client: ClientName, scope: Scope, machine: Machine) -> Place:
-    """The place of a client's servers. ConfigError where the client has no such scope."""
-    known = [place for place in places(machine) if place.client == client]
-    found = next((place for place in known if place.scope == scope), None)
-    if found is None:
-        scopes = ", ".join(place.scope for place in known)
-        raise ConfigError(f"{TITLES[client]} has no {scope} scope; it has: {scopes}")
-    return found
+def place_of(client: str, scope: Scope, machine: Machine) -> Place:
+    """Return the place of a client's servers. ConfigError if the client has no such scope."""
+    candidates = [place for place in places(machine) if place.client == client]
+    match = next((place for place in candidates if place.scope == scope), None)
+    if match is None:
+        scopes = ", ".join(place.scope for place in candidates)
+        raise ConfigError(f"{CLIENTS[client].title} has no {scope} scope; it has: {scopes}")
+    return match
 
 
 def read_place(place: Place) -> ClientFile:
-    """What stands at a place; no servers where there is no file yet, or an empty one."""
-    path = place.file.resolve()
-    if not path.exists():
-        return ClientFile(path, EMPTY, place.key, {}, exists=False)
-    text = read_text(path)
+    """Read the file of a place; a missing or empty file has no servers."""
+    path, kind, is_list = place.file.resolve(), format_of(place.file), CLIENTS[place.client].is_list
+    text = read_text(path) if path.exists() else ""
     if is_blank(text):
-        return ClientFile(path, text, place.key, {})
-    document = document_of(path, "json", text).value
-    return ClientFile(path, text, place.key, _servers(path, document, place.key), _inputs(document))
+        return ClientFile(path, text, kind, place.key, {}, exists=path.exists(), is_list=is_list)
+    document = document_of(path, kind, text).value
+    return _client_file(path, text, document, place.key, is_list)
 
 
 def read_file(file: Path) -> ClientFile:
-    """A file of any client, known by its shape. ConfigError where it holds no servers."""
+    """Read a file of any client, recognized by its keys. ConfigError if it has no servers."""
     path = file.resolve()
     text = read_text(path)
-    document = document_of(path, "json", text).value
-    found = [key for key in _KEYS if _at(document, key) is not None]
-    if not found:
-        raise ConfigError(f"{path}: holds neither an mcpServers nor a servers object; is it an MCP client's file?")
-    return ClientFile(path, text, found[0], _servers(path, document, found[0]), _inputs(document))
+    document = document_of(path, format_of(path), text).value
+    keys = [key for key in _KEYS if _at(document, key) is not None]
+    if not keys:
+        others = ", ".join(".".join(key) for key in _KEYS if key not in (("mcpServers",), ("servers",)))
+        what = f"contains neither an mcpServers nor a servers object, nor another client's ({others})"
+        raise ConfigError(f"{path}: {what}; is it an MCP client's file?")
+    return _client_file(path, text, document, keys[0], False)
+
+
+def recognize(file: ClientFile) -> str | None:
+    """Return the client of a file by its keys; None if several have them."""
+    alike = [name for name, each in CLIENTS.items() if each.key == file.key and each.is_list == file.is_list]
+    urls = {name: CLIENTS[name].names.get("url") for name in alike}
+    sure = [name for name in alike if urls[name] and any(urls[name] in entry for entry in file.servers.values())]
+    candidates = sure or alike
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def format_of(path: Path) -> Format:
+    """Return the format of a client's file: JSON unless its name says otherwise."""
+    return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, its line ends and byte order mark as they are."""
+    """Return the text of a file, with its line ends and byte order mark unchanged."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -145,27 +285,33 @@ def read_text(path: Path) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing in a file, as in one that was only touched."""
+    """Return whether a file contains nothing but space."""
     return not text.strip("\ufeff \t\r\n")
 
 
-def _servers(path: Path, document: Mapping[str, Any], key: tuple[str, ...]) -> Mapping[str, Mapping[str, Any]]:
-    block = _at(document, key)
-    if block is None:
-        return {}
-    name = ".".join(key)
-    if not isinstance(block, dict):
-        raise ConfigError(f"{path}: {name} is no object of servers")
-    for server, entry in block.items():
+def _client_file(path: Path, text: str, document: Mapping[str, Any], key: tuple[str, ...], is_list: bool) -> ClientFile:
+    entries, name = _at(document, key), ".".join(key)
+    if entries is None:
+        entries = [] if is_list else {}
+    if isinstance(entries, list) and format_of(path) == "yaml":
+        is_list, entries = True, {name_of(each) or f"[{place}]": each for place, each in enumerate(entries)}
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{path}: {name} is not an object of servers")
+    for server, entry in entries.items():
         if not isinstance(entry, dict):
-            raise ConfigError(f"{path}: {name}.{server} is no object with a command or a url")
-    return block
+            raise ConfigError(f"{path}: {name}.{server} is not an object with a command or a url")
+    inputs = document.get("inputs")  # what VS Code asks its user for
+    inputs = inputs if isinstance(inputs, list) else ()
+    return ClientFile(path, text, format_of(path), key, entries, inputs, is_list=is_list)
 
 
-def _inputs(document: Mapping[str, Any]) -> Sequence[Any]:
-    """What VS Code asks its user for."""
-    found = document.get("inputs")
-    return found if isinstance(found, list) else ()
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield every string in a JSON value, without the keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from strings_in(inner)
 
 
 def _at(document: Any, key: Sequence[str]) -> Any:
@@ -174,3 +320,65 @@ def _at(document: Any, key: Sequence[str]) -> Any:
             return None
         document = document.get(part)
     return document
+
+
+def own_command() -> tuple[str, ...]:
+    """Return the command that starts this leafgate from any folder."""
+    program = Path(sys.argv[0]).absolute()
+    if program.stem == "leafgate" and program.is_file():
+        return (str(program),)
+    return (sys.executable, "-m", _MODULE)
+
+
+def child_entry(client: str | None, config: Path | None, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the entry of a client that starts the gateway and uses its standard streams.
+
+    A variable without a value in `env` is one that the client passes on by its name.
+    """
+    command, *args = own_command()
+    args += ["serve"] if config is None else ["serve", "--config", str(config.absolute())]
+    shape = CLIENTS.get(client or "", CLIENTS["claude-desktop"])
+    reach: dict[str, Any] = {"command": [command, *args]} if shape.joins_args else {"command": command, "args": args}
+    values = {name: value for name, value in (env or {}).items() if value}
+    names = [name for name in env or () if name not in values]
+    reach |= ({"env": values} if values else {}) | ({shape.passes: names} if names else {})
+    return _entry(shape, shape.stdio, reach)
+
+
+def http_entry(client: str, url: str, token_variable: str | None = None) -> dict[str, Any]:
+    """Return the entry of a client that uses a running gateway. The token stays in the client's environment."""
+    shape = CLIENTS[client]
+    if shape.http is None:
+        raise ConfigError(
+            f"the file of {shape.title} names commands, not URLs; leave --http out, and it starts leafgate itself"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ConfigError(f"--http: {url!r} is not an http or https URL, such as http://127.0.0.1:8808/mcp")
+    if parts.username or parts.password:
+        raise ConfigError("--http: a URL with a password would be readable in the file; use --token-variable")
+    reach: dict[str, Any] = {"url": url if parts.path.strip("/") else f"{url.rstrip('/')}/mcp"}
+    if token_variable is not None and client == "codex":
+        reach["bearer_token_env_var"] = token_variable
+    elif token_variable is not None:
+        if not shape.variable:
+            raise ConfigError(f"--token-variable: the file of {shape.title} cannot refer to a variable")
+        reach["headers"] = {"Authorization": f"Bearer {shape.variable.replace('NAME', token_variable)}"}
+    return _entry(shape, shape.http, reach)
+
+
+def _entry(shape: Client, fields: Mapping[str, Any], reach: Mapping[str, Any]) -> dict[str, Any]:
+    entry = dict(fields)
+    for name, value in reach.items():
+        own, _, inner = shape.names.get(name, name).partition(".")
+        entry[own] = {inner: value} if inner else value
+    return entry
+
+
+def is_own(name: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is leafgate's: a gateway must not have itself as a server."""
+    if name == OWN_NAME and not {"url", "httpUrl", "serverUrl", "uri"}.isdisjoint(entry):
+        return True
+    words = [*strings_in([entry.get("command"), entry.get("cmd"), entry.get("args")])]
+    starts = any(Path(word.replace("\\", "/")).stem == "leafgate" or word == _MODULE for word in words)
+    return starts and "serve" in words

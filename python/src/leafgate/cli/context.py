@@ -1,46 +1,58 @@
-"""`leafgate context`: prompts made of a session file. In: events or a recording. Out: a prompt, JSON, or a table."""
+"""`leafgate context`: build prompts from a session file, once or at every step of a session."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from leafgate.embed.context import ContextManager
-from leafgate.embed.session_file import SessionItems, load_mcp_session_jsonl
+from leafgate.cli.json_lines import AS_JSON_OPTION
+from leafgate.embed.context import ContextManager, load_mcp_session_jsonl
 from leafgate.model.context import ContextItem, ContextPack, ItemKind, Phase
 
-MOST_NAMED: Final = 20
+MAX_LISTED: Final = 20
 
 COLUMNS: Final = " events      raw   pack  saved  items stable    new  asked after"
 
+Ask = Callable[[str], ContextPack]
 Command = Callable[..., None]
 
 
 def _session_options(command: Command) -> Command:
+    """Add the options of a session. The command gets its items, a manager, `ask` to build a prompt, and the query."""
+
+    @functools.wraps(command)
+    def with_session(
+        *, session: Path, phase: str, budget: int | None, map_name: str | None, skip_bad_lines: bool, **others: Any
+    ) -> None:
+        items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
+        manager = ContextManager(map=map_name)
+        ask = functools.partial(manager.build_sync, Phase(phase), budget=budget)
+        command(manager=manager, items=manager.ingesting(items), ask=ask, **others)
+        for bad in items.bad_lines:
+            click.echo(f"leafgate: {bad.file}, line {bad.line}: {bad.reason}", err=True)
+
     options = (
         click.argument("session", type=click.Path(path_type=Path, dir_okay=False)),
         click.option("--phase", type=click.Choice([phase.value for phase in Phase]), default="answer",
-                     show_default=True, help="What the model is asked to do next."),
-        click.option("--query", default="", help="What the prompt is about."),
+                     show_default=True, help="What the model does next."),
+        click.option("--query", default="", help="The subject of the prompt."),
         click.option("--budget", type=click.IntRange(min=1), help="Tokens of the prompt. [default: the phase's own]"),
         click.option("--map", "map_name", metavar="MAP",
-                     help="The tokenizer map to count in, and to give ids of. [default: cl100k_base, without ids]"),
-        click.option("--skip-bad-lines", is_flag=True, help="Tell of lines that are no events, and go on."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+                     help="The tokenizer map to count with and to make ids with. [default: cl100k_base, without ids]"),
+        click.option("--skip-bad-lines", is_flag=True, help="Report lines that are not events, and continue."),
+        AS_JSON_OPTION,
     )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return functools.reduce(lambda inner, option: option(inner), reversed(options), with_session)
 
 
 @click.group()
 def command() -> None:
-    """Make prompts of recorded sessions: within a budget, with what bears on a query.
+    """Build prompts from recorded sessions: within a budget, with what is relevant to a query.
 
     SESSION has one event per line, {"id", "type", "text" or "content", "parent_id"?, "metadata"?}, or is a recording
     of `leafgate serve --record`.
@@ -52,82 +64,63 @@ def command() -> None:
 
 @command.command()
 @_session_options
-def build(
-    *,
-    session: Path,
-    phase: str,
-    query: str,
-    budget: int | None,
-    map_name: str | None,
-    skip_bad_lines: bool,
-    as_json: bool,
-) -> None:
-    """Print the prompt for what comes next; what was left out is told on standard error.
+def build(*, items: Iterator[ContextItem], ask: Ask, query: str, as_json: bool, **_: object) -> None:
+    """Print the next prompt; items that were left out are listed on standard error.
 
     The query is the last user turn unless --query gives one.
     """
-    items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
-    manager = ContextManager(map=map_name)
-    asked = ""
-    for item in manager.ingesting(items):
-        asked = item.text if item.kind is ItemKind.user_turn else asked
-    pack = manager.build_sync(Phase(phase), query or asked, budget)
-    _tell_bad_lines(items)
+    question = ""
+    for item in items:
+        question = item.text if item.kind is ItemKind.user_turn else question
+    pack = ask(query or question)
     if as_json:
         click.echo(json.dumps(pack.as_json(), ensure_ascii=False))
         return
     click.echo(pack.prompt)
-    click.echo(_summary(pack), err=True)
+    sections = ", ".join(f"{name} {tokens}" for name, tokens in pack.sections.items())
+    click.echo(
+        f"{pack.tokens} of {pack.budget} tokens ({sections or 'nothing'}), {pack.stable_tokens} before the cache "
+        f"breakpoint; {len(pack.taken)} of {len(pack.items)} items",
+        err=True,
+    )
     best_first = sorted(pack.left, key=lambda each: -each.score)
-    for each in best_first[:MOST_NAMED]:
+    for each in best_first[:MAX_LISTED]:
         click.echo(f"  left out: {each.item.kind.value} {each.item.id}: {each.reason}", err=True)
-    if len(best_first) > MOST_NAMED:
-        click.echo(f"  left out: {len(best_first) - MOST_NAMED} more; --json names them", err=True)
+    if len(best_first) > MAX_LISTED:
+        click.echo(f"  left out: {len(best_first) - MAX_LISTED} more; --json lists them", err=True)
 
 
 @command.command()
 @_session_options
-@click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Of so many prompts, one.")
+@click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Build only every Nth prompt.")
 def replay(
-    *,
-    session: Path,
-    phase: str,
-    query: str,
-    budget: int | None,
-    map_name: str | None,
-    skip_bad_lines: bool,
-    as_json: bool,
-    every: int,
+    *, manager: ContextManager, items: Iterator[ContextItem], ask: Ask, query: str, as_json: bool, every: int
 ) -> None:
-    """Go through a session, and build a prompt wherever a model would be asked: one line for each.
+    """Build a prompt at every step of a session where a model is called: one line for each.
 
-    That is behind every user turn and every tool result. The query is the last user turn unless --query gives one.
+    That is after every user turn and every tool result. The query is the last user turn unless --query gives one.
     """
-    items = load_mcp_session_jsonl(session, on_error="skip" if skip_bad_lines else "raise")
     if not as_json:
         click.echo(COLUMNS)
-    manager = ContextManager(map=map_name)
-    ask = partial(manager.build_sync, Phase(phase), budget=budget)
-    for step in _steps(manager, manager.ingesting(items), ask, query, every):
+    for step in _steps(manager, items, ask, query, every):
         click.echo(json.dumps(step) if as_json else _step_line(step))
-    _tell_bad_lines(items)
 
 
 def _steps(
-    manager: ContextManager, items: Iterator[ContextItem], ask: Callable[[str], ContextPack], query: str, every: int
+    manager: ContextManager, items: Iterator[ContextItem], ask: Ask, query: str, every: int
 ) -> Iterator[dict[str, Any]]:
-    """What each prompt of a session would have cost, and what the whole transcript so far costs."""
-    raw, asked, prompts = 0, "", 0
+    """Yield the cost of each prompt of a session, and of the whole transcript up to it."""
+    raw, question, prompts = 0, "", 0
     for number, item in enumerate(items, 1):
         raw += manager.count(item.text)
         if item.kind is ItemKind.user_turn:
-            asked = item.text
+            question = item.text
         elif item.kind is not ItemKind.tool_result:
             continue
         prompts += 1
         if prompts % every:
             continue
-        pack = ask(query or asked)
+        pack = ask(query or question)
         yield {
             "events": number,
             "raw_tokens": raw,
@@ -137,19 +130,6 @@ def _steps(
             "new_tokens": pack.tokenized.new,
             "after": item.id,
         }
-
-
-def _tell_bad_lines(items: SessionItems) -> None:
-    for bad in items.bad_lines:
-        click.echo(f"leafgate: {bad.file}, line {bad.line}: {bad.reason}", err=True)
-
-
-def _summary(pack: ContextPack) -> str:
-    sections = ", ".join(f"{name} {tokens}" for name, tokens in pack.sections.items())
-    return (
-        f"{pack.tokens} of {pack.budget} tokens ({sections or 'nothing'}), {pack.stable_tokens} before the cache "
-        f"breakpoint; {len(pack.taken)} of {len(pack.items)} items"
-    )
 
 
 def _step_line(step: dict[str, Any]) -> str:

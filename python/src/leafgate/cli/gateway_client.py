@@ -1,38 +1,68 @@
-"""A client of a gateway, for commands that use one. In: its URL, or a file to start one with. Out: a connected Client.
+"""A client of a gateway, for the commands that use one: its address, its token, and the connection.
 
-Touches the network, or a child process that lives as long as the connection.
+A token comes from LEAFGATE_TOKEN only: every user of the machine can read a command line.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import click
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
 
-from leafgate.cli.gateway_address import SSE_PATH, TOKEN_VARIABLE, is_sse, root_of, token_headers
+from leafgate.config.models import DEFAULT_HOST, DEFAULT_PORT
+from leafgate.model.envelope import ACCEPT_FULL
 from leafgate.model.errors import LeafgateError
+
+DEFAULT_URL: Final = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+TOKEN_VARIABLE: Final = "LEAFGATE_TOKEN"
+URL_VARIABLE: Final = "LEAFGATE_URL"
+SSE_PATH: Final = "/sse"
+URL_OPTION = click.option("--url", help=f"A running gateway. [default: ${URL_VARIABLE}, or {DEFAULT_URL}]")
+
+
+def usual_url() -> str:
+    """Return the address of the gateway where none is given: that of LEAFGATE_URL, or the default one."""
+    return os.environ.get(URL_VARIABLE) or DEFAULT_URL
+
+
+def token_headers(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the headers for a gateway with authentication; none without a token."""
+    token = environment.get(TOKEN_VARIABLE, "")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def root_of(url: str) -> str:
+    """Return a gateway's address without the path of its MCP endpoint."""
+    return url.rstrip("/").removesuffix("/mcp").removesuffix(SSE_PATH)
+
+
+def is_sse(url: str) -> bool:
+    """Return whether this address is of the older transport, `serve --transport sse`."""
+    return url.rstrip("/").endswith(SSE_PATH)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A gateway that runs at a URL, or the file that one is started with."""
+    """The URL of a running gateway, or the file to start one with; the demo servers without both."""
 
     url: str | None
     config: Path | None = None
 
 
 @asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[Client]:
-    """A client of the gateway. LeafgateError where none answers, with what to do."""
+async def connect(target: Target) -> AsyncIterator[Client]:
+    """Connect to the gateway, or start one. LeafgateError, with what to do, if none answers."""
     refusals: list[int] = []
     async with AsyncExitStack() as stack:
         try:
@@ -42,14 +72,35 @@ async def connected(target: Target) -> AsyncIterator[Client]:
         yield client
 
 
+async def call_tool(
+    client: Client, name: str, args: dict[str, Any], meta: Mapping[str, Any] | None = None
+) -> CallToolResult:
+    """Call a tool and return its result, with all that the gateway knows of it; progress is printed on standard
+    error."""
+
+    async def print_progress(progress: float, total: float | None, message: str | None) -> None:
+        of = "" if total is None else f" of {total:g}"
+        click.echo(f"{progress:g}{of}{f': {message}' if message else ''}", err=True)
+
+    wishes: Any = {**ACCEPT_FULL, **(meta or {})}  # the SDK's type knows none of our keys
+    result = await client.call_tool(name, args, progress_callback=print_progress, meta=wishes)
+    if not isinstance(result, CallToolResult):
+        raise LeafgateError(f"{name} returned no result")
+    return result
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return what a model reads; blocks that are not text are named by their type."""
+    return "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in result.content)
+
+
 async def _client(target: Target, stack: AsyncExitStack, refusals: list[int]) -> Client:
     if target.url is None:
         args = ["-m", "leafgate.cli", "serve", "--transport", "stdio", "--log-level", "error"]
-        if target.config is not None:
-            args += ["--config", str(target.config)]
+        args += ["--demo"] if target.config is None else ["--config", str(target.config)]
         return Client(StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ)))
 
-    async def note(response: httpx2.Response) -> None:  # the SDK tells no HTTP status
+    async def note(response: httpx2.Response) -> None:  # the SDK does not report the HTTP status
         if response.status_code >= 400:
             refusals.append(response.status_code)
 
@@ -70,10 +121,10 @@ def _trouble(target: Target, error: BaseException, refusals: Sequence[int]) -> s
     if target.url is None:
         return f"the gateway did not start ({type(error).__name__}); `leafgate doctor` says why"
     if refusals and refusals[-1] in (401, 403):
-        return f"the gateway at {target.url} refuses ({refusals[-1]}); put a token that it knows into {TOKEN_VARIABLE}"
+        return f"the gateway at {target.url} refuses ({refusals[-1]}); set {TOKEN_VARIABLE} to a valid token"
     if refusals and refusals[-1] == 404 and not is_sse(target.url):
         root = root_of(target.url)
-        return f"nothing is at {root}/mcp (404); a gateway that serves sse is asked with --url {root}{SSE_PATH}"
+        return f"there is nothing at {root}/mcp (404); for a gateway on sse give --url {root}{SSE_PATH}"
     return (
         f"no gateway answers at {target.url} ({type(error).__name__}); start one with `leafgate serve --transport "
         f"http`, or give --config FILE"

@@ -1,66 +1,71 @@
-"""`leafgate install`: put leafgate into a client's file, or take it out. In: the client. Out: its file, changed.
+"""`leafgate install`: add leafgate to a client's file in place of the servers that it stands for, or remove it.
 
-Touches that one file, after a preview and with a backup; a second run finds nothing to do.
+The file changes after a preview and with a backup; a second run has nothing to do.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
+from leafgate.cli.client_entries import passed_variables, taken_over
 from leafgate.cli.client_files import (
     CLIENTS,
-    EMPTY,
+    OWN_NAME,
     SCOPES,
-    TITLES,
     ClientFile,
-    ClientName,
     Scope,
-    is_blank,
+    child_entry,
+    http_entry,
     place_of,
     read_place,
     this_machine,
 )
-from leafgate.cli.consent import DRY_RUN_OPTION, YES_OPTION, agreed
-from leafgate.cli.file_change import FileChange, apply_all
-from leafgate.cli.json_edit import with_value, without_member
-from leafgate.cli.own_entry import OWN_NAME, child_entry, http_entry
-from leafgate.config.settings import USUAL_CONFIG
+from leafgate.cli.file_change import DRY_RUN_OPTION, YES_OPTION, FileChange, apply_all, confirm
+from leafgate.cli.json_lines import print_json
+from leafgate.config.document import load_document
+from leafgate.config.load import BLOCKS, find_config
+from leafgate.config.variables import parse_env_file, read_small_file
 from leafgate.model.errors import ConfigError
 
 
 @click.command()
-@click.argument("client", type=click.Choice(CLIENTS))
+@click.argument("client", type=click.Choice([*CLIENTS]))
 @click.option("--config", "config", type=click.Path(dir_okay=False, path_type=Path),
-              help="The file that leafgate is started with. [default: leafgate.yaml, if it is here]")  # fmt: skip
+              help="The configuration that leafgate starts with. [default: leafgate.yaml, if present]")  # fmt: skip
 @click.option("--scope", type=click.Choice(SCOPES), default="user", show_default=True,
               help="user: everywhere; project: in this folder, shared; local: in this folder, yours.")  # fmt: skip
-@click.option("--http", "url", metavar="URL", help="Let the client use a gateway that runs there.")
+@click.option("--http", "url", metavar="URL", help="Use a gateway that already runs at this URL.")
 @click.option("--token-variable", metavar="NAME",
-              help="With --http: the variable of the client's environment that holds the token.")  # fmt: skip
-@click.option("--remove", is_flag=True, help="Take leafgate out again.")
+              help="With --http: the environment variable of the client that holds the token.")  # fmt: skip
+@click.option("--keep", is_flag=True, help="Keep the client's own entries of servers that the configuration has too.")
+@click.option("--remove", is_flag=True, help="Remove leafgate from the file.")
 @YES_OPTION
 @DRY_RUN_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     *,
-    client: ClientName,
+    client: str,
     config: Path | None,
     scope: Scope,
     url: str | None,
     token_variable: str | None,
+    keep: bool,
     remove: bool,
     yes: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write leafgate into the file in which CLIENT keeps its MCP servers.
+    """Add leafgate to the file in which CLIENT keeps its MCP servers.
 
-    Other servers, other settings, comments and the order of keys stay. `leafgate import --replace` moves the other
-    servers behind leafgate too.
+    A server that the configuration has too, as after `leafgate import`, is removed from the file: leafgate starts it.
+    Other servers, other settings, comments and the order of keys stay.
 
     \b
     leafgate install claude-desktop --config leafgate.yaml
@@ -68,47 +73,73 @@ def command(
     leafgate install cursor --remove
     """
     if url is not None and config is not None:
-        raise click.UsageError("--http is for a gateway that runs already with a file of its own; leave --config out")
-    file = read_place(place_of(client, scope, this_machine()))
-    text = EMPTY if is_blank(file.text) else file.text
-    path = (*file.key, OWN_NAME)
+        raise click.UsageError("--http is for a gateway that already runs with its own configuration; omit --config")
+    place = place_of(client, scope, this_machine())
+    file = read_place(place)
+    replaced: list[str] = []
     if remove:
-        after = without_member(text, path) if OWN_NAME in file.servers else file.text
+        after = file.edit(remove=[OWN_NAME]) if OWN_NAME in file.servers else file.text
     else:
-        entry = http_entry(client, url, token_variable) if url is not None else child_entry(client, _config(config))
-        after = file.text if file.servers.get(OWN_NAME) == entry else with_value(text, path, entry)
+        config = find_config(config)
+        if config is not None and not config.is_file():
+            raise ConfigError(f"{config}: does not exist; `leafgate import` makes one from a client's servers")
+        servers = {} if config is None or url is not None else _servers(config)
+        if url is None:
+            entry = child_entry(client, config, _variables(client, scope, servers, config))
+        else:
+            entry = http_entry(client, url, token_variable)
+        folder = Path.home() if scope == "user" else Path.cwd()
+        stands_for = [] if keep else taken_over(file.servers, [*servers.values()], folder, client)
+        replaced = [name for name in stands_for if name != OWN_NAME]
+        is_there = file.servers.get(OWN_NAME) == entry and not replaced
+        after = file.text if is_there else file.edit(put={OWN_NAME: entry}, remove=replaced)
     change = FileChange(file.path, file.text if file.exists else None, after)
     needed = after != file.text if remove else change.is_needed
-    done, backup = _make(change, yes=yes, dry_run=dry_run, quiet=as_json) if needed else (False, None)
+    done = needed and confirm(change, yes=yes, dry_run=dry_run, quiet=as_json)
+    backup = apply_all([change], datetime.now(UTC))[0] if done else None
     if as_json:
-        told = {"client": client, "scope": scope, "file": str(file.path), "needed": needed, "changed": done}
-        click.echo(json.dumps({**told, "backup": backup and str(backup)}, ensure_ascii=False, indent=2))
-    else:
-        _say(client, file, remove=remove, needed=needed, done=done, backup=backup)
-
-
-def _config(named: Path | None) -> Path | None:
-    if named is None:
-        usual = Path(USUAL_CONFIG)
-        return usual if usual.is_file() else None
-    if not named.is_file():
-        raise ConfigError(f"{named}: is not there; `leafgate import` makes one from a client's servers")
-    return named
-
-
-def _make(change: FileChange, *, yes: bool, dry_run: bool, quiet: bool) -> tuple[bool, Path | None]:
-    if agreed(change, yes=yes, dry_run=dry_run, quiet=quiet):
-        return True, apply_all([change], datetime.now(UTC))[0]
-    if not dry_run:
-        raise click.Abort
-    return False, None
-
-
-def _say(client: ClientName, file: ClientFile, *, remove: bool, needed: bool, done: bool, backup: Path | None) -> None:
-    if not needed:
-        click.echo(f"{file.path} {'does not name' if remove else 'already names'} leafgate so; nothing to do.")
+        report = {"client": client, "scope": scope, "file": str(file.path), "needed": needed, "changed": done}
+        print_json({**report, "replaced": replaced, "backup": backup and str(backup)})
+    elif not needed:
+        click.echo(f"{file.path} {'does not name' if remove else 'already names'} leafgate; nothing to do.")
     elif done:
-        kept = f" What it held before: {backup}" if backup is not None else ""
-        click.echo(f"{file.path} is written; restart {TITLES[client]}.{kept}")
+        note = f" The previous content is in {backup}" if backup is not None else ""
+        click.echo(f"{file.path} is written; restart {CLIENTS[client].title}.{note}")
+        _print_replaced(replaced, file)
     else:
         click.echo("Nothing was written.")
+
+
+def _print_replaced(replaced: list[str], file: ClientFile) -> None:
+    if replaced:
+        click.echo(f"leafgate stands for {', '.join(replaced)}, which the file does not name any more;")
+        click.echo(f"  leafgate import --undo {shlex.quote(str(file.path))}   undoes that")
+
+
+def _servers(config: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the servers of a configuration as they are written, with references and without their values."""
+    value = load_document(config).value
+    block: Any = next((value[name] for name in BLOCKS if value.get(name)), {})
+    entries = block.items() if isinstance(block, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, dict)}
+
+
+def _variables(
+    client: str, scope: Scope, servers: Mapping[str, Mapping[str, Any]], config: Path | None
+) -> dict[str, str]:
+    """Return the variables that the client must pass, so that the gateway can fill in its configuration.
+
+    Values come from the file that `leafgate import --secrets env` wrote, but not into a file that others share.
+    """
+    if config is None:
+        return {}
+    file = config.with_suffix(".env")
+    values = parse_env_file(read_small_file(file))[0] if file.is_file() and scope != "project" else {}
+    env, missing = passed_variables(client, servers, values)
+    unset = [name for name in missing if name not in os.environ]
+    if unset:
+        raise ConfigError(
+            f"{config} needs {', '.join(unset)}, and {CLIENTS[client].title} would start leafgate without; write "
+            f"NAME=value lines into {file} (chmod 600), or start leafgate yourself and use --http"
+        )
+    return env

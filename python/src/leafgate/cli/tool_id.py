@@ -1,16 +1,16 @@
-"""`leafgate tool-id`: make and parse ids (spec 1). JSON lines on standard input and output (spec 5.8)."""
+"""`leafgate tool-id`: make and parse ids (spec 1), as JSON lines on standard input and output (spec 5.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Final
 
 import click
 
-from leafgate.cli.json_lines import JSON_OPTION, BadLine, field, serve_standard_streams
+from leafgate.cli.json_lines import BadLine, Line, answers_lines, field
 from leafgate.model.errors import CatalogError
-from leafgate.model.tool_id import (
-    ToolIdParts,
+from leafgate.model.tool import (
     canonical_hash8,
     canonical_shape,
     infer_namespace,
@@ -23,12 +23,10 @@ from leafgate.model.tool_id import (
     tool_id_for,
 )
 
-Line = dict[str, Any]
-
 
 @click.command()
-@JSON_OPTION
-def command() -> None:
+@answers_lines
+def command(line: Line) -> Line:
     """Make and parse the ids of tools, resources and prompts, one JSON line in, one JSON line out.
 
     \b
@@ -42,19 +40,15 @@ def command() -> None:
     {"ask": "prompt-id", "name", "arguments", "server"?}      -> {"id"}
     {"ask": "resolve-collisions", "ids"}                      -> {"keys"}
 
-    What is no id is answered with {"error": "not-a-tool-id", "message"}, a name that has none with
+    An invalid id is answered with {"error": "not-a-tool-id", "message"}, a name that cannot have one with
     {"error": "no-usable-name", "message"}.
 
     \b
     echo '{"ask": "tool-id", "name": "read_file", "server": "fs"}' | leafgate tool-id
     """
-    serve_standard_streams(_answer)
-
-
-def _answer(line: Line) -> Line:
     ask = field(line, "ask", str)
     if ask not in _QUESTIONS:
-        raise BadLine(f"`ask` is none of {', '.join(_QUESTIONS)}")
+        raise BadLine(f"`ask` is not one of {', '.join(_QUESTIONS)}")
     try:
         return _QUESTIONS[ask](line)
     except CatalogError as error:
@@ -63,51 +57,39 @@ def _answer(line: Line) -> Line:
 
 def _parse_primitive_id(line: Line) -> Line:
     kind, parts = parse_primitive_id(field(line, "id", str))
-    return {"kind": kind, **_fields(parts)}
-
-
-def _hash8(line: Line) -> Line:
-    name, schema = field(line, "name", str), line.get("input_schema")
-    return {"shape": canonical_shape(schema), "hash8": canonical_hash8(name, schema)}
-
-
-def _tool_id(line: Line) -> Line:
-    name, schema = field(line, "name", str), line.get("input_schema")
-    return {"id": tool_id_for(name, schema, server=_server(line), version=line.get("version"))}
-
-
-def _resource_id(line: Line) -> Line:
-    return {"id": resource_id_for(field(line, "uri", str), field(line, "name", str), _server(line))}
-
-
-def _prompt_id(line: Line) -> Line:
-    return {"id": prompt_id_for(field(line, "name", str), field(line, "arguments", list), _server(line))}
+    return {"kind": kind, **asdict(parts)}
 
 
 def _resolve_collisions(line: Line) -> Line:
     ids = field(line, "ids", list)
     if not all(isinstance(item, str) for item in ids):
-        raise BadLine("`ids` holds what is not a string")
+        raise BadLine("`ids` is not a list of strings")
     return {"keys": resolve_collisions(ids)}
 
 
+def _hash8(line: Line) -> Line:
+    name, schema = _name(line), line.get("input_schema")
+    return {"shape": canonical_shape(schema), "hash8": canonical_hash8(name, schema)}
+
+
+def _name(line: Line) -> str:
+    return str(field(line, "name", str))
+
+
 def _server(line: Line) -> str | None:
-    server: str | None = None if line.get("server") is None else field(line, "server", str)
-    return server
-
-
-def _fields(parts: ToolIdParts) -> Line:
-    return {"namespace": parts.namespace, "name": parts.name, "version": parts.version, "hash8": parts.hash8}
+    return None if line.get("server") is None else str(field(line, "server", str))
 
 
 _QUESTIONS: Final[dict[str, Callable[[Line], Line]]] = {
-    "parse-tool-id": lambda line: _fields(parse_tool_id(field(line, "id", str))),
+    "parse-tool-id": lambda line: asdict(parse_tool_id(field(line, "id", str))),
     "parse-primitive-id": _parse_primitive_id,
     "hash8": _hash8,
-    "infer-namespace": lambda line: {"namespace": infer_namespace(field(line, "name", str))},
+    "infer-namespace": lambda line: {"namespace": infer_namespace(_name(line))},
     "normalize-namespace": lambda line: {"namespace": normalize_namespace(field(line, "server", str))},
-    "tool-id": _tool_id,
-    "resource-id": _resource_id,
-    "prompt-id": _prompt_id,
+    "tool-id": lambda line: {
+        "id": tool_id_for(_name(line), line.get("input_schema"), server=_server(line), version=line.get("version"))
+    },
+    "resource-id": lambda line: {"id": resource_id_for(field(line, "uri", str), _name(line), _server(line))},
+    "prompt-id": lambda line: {"id": prompt_id_for(_name(line), field(line, "arguments", list), _server(line))},
     "resolve-collisions": _resolve_collisions,
 }

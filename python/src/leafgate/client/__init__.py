@@ -1,17 +1,31 @@
-"""A small client of the gateway: binary where the server speaks it, and ids beside or instead of text."""
+"""A client of the gateway: binary frames where the server offers them, and ids with or instead of text."""
 
-from leafgate.client.client import LeafgateClient
-from leafgate.client.errors import AnswerInvalid, ClientError, HttpRefusal, IdsNotBelieved, RpcError, ServerUnreachable
-from leafgate.client.result import TextBlock, ToolResult
-from leafgate.client.wire import ClientLimits
+from leafgate.client.client import LeafgateClient, TextBlock, ToolResult
+from leafgate.client.transport import (
+    ClientError,
+    ClientLimits,
+    HttpError,
+    LeafError,
+    ProtocolError,
+    RpcError,
+    ServerUnreachable,
+)
+
+# Earlier names of these errors, for programs that import them.
+AnswerInvalid = ProtocolError
+HttpRefusal = HttpError
+IdsNotBelieved = LeafError
 
 __all__ = [
     "AnswerInvalid",
     "ClientError",
     "ClientLimits",
+    "HttpError",
     "HttpRefusal",
     "IdsNotBelieved",
+    "LeafError",
     "LeafgateClient",
+    "ProtocolError",
     "RpcError",
     "ServerUnreachable",
     "TextBlock",

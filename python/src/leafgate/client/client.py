@@ -1,41 +1,130 @@
-"""A client of a gateway, or of any MCP server on Streamable HTTP. In: calls. Out: results, with ids where asked for.
-
-Touches the network. The stateless protocol is tried first; a server that does not know it gets the handshake.
-"""
+"""A client of a gateway, or of any MCP server on Streamable HTTP: the SDK's client session over a FrameTransport."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from itertools import count
-from types import TracebackType
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
+from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import DiscoverResult, Implementation, ServerCapabilities
+from pydantic import ValidationError
 
-from leafgate.client.era import CLIENT_INFO, HANDSHAKE_VERSION, STATELESS_VERSION, Era, Session, Stateless
-from leafgate.client.errors import AnswerInvalid, ClientError, HttpRefusal, RpcError
-from leafgate.client.exchange import Exchange, OnProgress, tell
-from leafgate.client.result import ToolResult, read_result
-from leafgate.client.wire import ClientLimits, Wire
+from leafgate.client.transport import (
+    STATELESS_VERSION,
+    ClientError,
+    ClientLimits,
+    FrameTransport,
+    HttpError,
+    LeafError,
+    ProtocolError,
+    RpcError,
+)
 from leafgate.codec.frames import Message
+from leafgate.codec.leaf import LeafEntry, read_codec_meta
 from leafgate.codec.negotiate import ACCEPT_META_KEY
-from leafgate.model.call import Form
-from leafgate.model.errors import ConfigError
+from leafgate.model.envelope import ACCEPT_FULL
+from leafgate.model.errors import ConfigError, IdsError
 from leafgate.model.leaf import parse_digest
-from leafgate.tokens.encoder import Encoder
+from leafgate.model.request import Form
+from leafgate.tokens.encoder import Encoder, classify_ids
+from leafgate.tokens.verify import check
+from leafgate.upstream.raw_session import raw_request
+from leafgate.version import __version__
 
 MAX_PAGES: Final = 1000
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+CLIENT_INFO: Final = Implementation(name="leafgate-client", version=__version__)
+# All that the session needs to know of a stateless server; the server's own report goes to the caller.
+STATELESS: Final = DiscoverResult(
+    supported_versions=[STATELESS_VERSION],
+    capabilities=ServerCapabilities(),
+    result_type="complete",
+    ttl_ms=0,
+    cache_scope="public",
+)
+
+Args = Mapping[str, Any] | None
+OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """A text block. Its text is empty if only ids were sent and there is no encoder to decode them."""
+
+    text: str
+    ids: Sequence[int] | None
+    map_id: str | None
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The result of a tool. `raw` is the whole result as the server sent it."""
+
+    raw: Mapping[str, Any]
+    blocks: tuple[TextBlock, ...]
+
+    @property
+    def content(self) -> Sequence[Mapping[str, Any]]:
+        return tuple(self.raw.get("content", ()))
+
+    @property
+    def text(self) -> str:
+        """The texts of all text blocks, joined by line feeds."""
+        return "\n".join(block.text for block in self.blocks)
+
+    @property
+    def ids(self) -> list[Sequence[int] | None]:
+        """The ids of each text block; None for a block without ids."""
+        return [block.ids for block in self.blocks]
+
+    @property
+    def structured(self) -> Any:
+        return self.raw.get("structuredContent")
+
+    @property
+    def is_error(self) -> bool:
+        return self.raw.get("isError") is True
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        meta = self.raw.get("_meta")
+        return meta if isinstance(meta, Mapping) else {}
+
+
+def read_result(raw: Mapping[str, Any], map_id: str | None, encoder: Encoder | None) -> ToolResult:
+    """Read a result. With an encoder, ids are verified, and decoded where the text is left out. Raises LeafError, and
+    CodecMetaMapMismatchError for ids of another map than `map_id`."""
+    entries = read_codec_meta(raw, expected_map_hash=map_id)
+    return ToolResult(raw, tuple(_block(entry, encoder) for entry in entries))
+
+
+def _block(entry: LeafEntry, encoder: Encoder | None) -> TextBlock:
+    if encoder is None or entry.ids is None:
+        return TextBlock(entry.text, entry.ids, entry.map_id)
+    try:
+        text = entry.text or encoder.decode_bytes(list(entry.ids)).decode()
+    except IdsError:
+        raise LeafError(entry.text_index, classify_ids(encoder.map, list(entry.ids)) or "unknown-id") from None
+    except UnicodeDecodeError:
+        raise LeafError(entry.text_index, "bad-text") from None
+    verdict = check(encoder, text, entry.ids, level="canonical", map_id=entry.map_id)
+    if verdict.reason is not None:
+        raise LeafError(entry.text_index, verdict.reason)
+    return TextBlock(text, entry.ids, entry.map_id)
 
 
 class LeafgateClient:
     """`async with LeafgateClient(url, map_id=…, form="ids") as client: await client.call_tool(name, args)`.
 
-    With `map_id` or `form` every call asks for ids; with an `encoder` they are checked, and read where the text is
-    left out. `binary=False` speaks JSON only.
+    With `map_id` or `form` every call requests ids; with an `encoder` they are verified, and decoded where the text is
+    left out. `binary=False` uses JSON only.
     """
 
     def __init__(
@@ -49,55 +138,51 @@ class LeafgateClient:
         binary: bool = True,
         limits: ClientLimits | None = None,
     ) -> None:
-        self._map_id = _map_asked_for(map_id, encoder)
+        digest = None if map_id is None else parse_digest(map_id)
+        if encoder is not None and digest not in (None, encoder.map.digest):
+            raise ConfigError(f"the encoder is of map {encoder.map.digest}, not of {digest}")
+        self._map_id = digest if encoder is None else encoder.map.digest
         self._form = form
         self._encoder = encoder
         bounds = limits or ClientLimits()
         timeout = httpx2.Timeout(bounds.connect_seconds, read=bounds.silent_seconds, pool=bounds.silent_seconds)
-        # What is said to this machine goes through no proxy, whatever the environment names.
+        # Requests to this machine do not go through a proxy, whatever the environment says.
         self._http = httpx2.AsyncClient(
             headers=_credentials(url, token), timeout=timeout, trust_env=urlsplit(url).hostname not in LOOPBACK
         )
-        self._wire = Wire(self._http, url, bounds, binary=binary)
-        self._era: Era | None = None
-        self._server: Message = {}
+        self._transport = FrameTransport(self._http, url, bounds, binary=binary)
+        self._resources = AsyncExitStack()
+        self._session: ClientSession | None = None
+        self._server: Message | None = None
         self._opening = anyio.Lock()
-        self._numbers = count(1)
 
     async def __aenter__(self) -> Self:
+        await self._open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the session, where there is one, and the connections."""
-        try:
-            if isinstance(self._era, Session) and self._era.session_id:
-                with suppress(ClientError):  # a session ends by itself too
-                    await self._wire.delete(self._era.headers("", {}))
-        finally:
-            await self._http.aclose()
+        """End the session, where there is one, and the connections. For the task that first used the client."""
+        await self._resources.aclose()
 
     @property
     def is_binary(self) -> bool:
-        """Whether the server has answered in frames."""
-        return self._wire.speaks_frames
+        """Whether the last answer of the server was in frames."""
+        return self._transport.speaks_frames
 
     @property
     def protocol_version(self) -> str | None:
-        """The version in use, once a request was answered."""
-        if self._era is None:
-            return None
-        return self._era.version if isinstance(self._era, Session) else STATELESS_VERSION
+        """The version in use, once the server has answered."""
+        return None if self._session is None else self._session.protocol_version
 
     async def initialize(self) -> Message:
-        """What the server says of itself. Other calls do this first, where it was not done."""
+        """What the server reports about itself. Other calls do this first, where it was not done."""
         async with self._opening:
-            if self._era is None:
-                self._era, self._server = await self._open()
+            session = self._session or await self._open()
+            if self._server is None:
+                self._server = await self._negotiate(session)
         return self._server
 
     async def list_tools(self) -> list[Message]:
@@ -106,36 +191,33 @@ class LeafgateClient:
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            listed, cursor = page.get("tools"), page.get("nextCursor")
-            if not isinstance(listed, list):
-                raise AnswerInvalid("the list of tools is none")
-            tools += listed
+            listing, cursor = page.get("tools"), page.get("nextCursor")
+            if not isinstance(listing, list):
+                raise ProtocolError("the result has no list of tools")
+            tools += listing
             if cursor is None:
                 return tools
-        raise AnswerInvalid(f"the list of tools has more than {MAX_PAGES} pages")
+        raise ProtocolError(f"the list of tools has more than {MAX_PAGES} pages")
 
-    async def call_tool(
-        self, name: str, args: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
-    ) -> ToolResult:
-        """A tool's result; ids in the arguments (`_codec_meta`) are passed on as they are."""
-        params: Message = {"name": name, "arguments": dict(args or {})}
-        wish = {key: value for key, value in (("map_id", self._map_id), ("form", self._form)) if value is not None}
-        if wish:
-            params["_meta"] = {ACCEPT_META_KEY: wish}
+    async def call_tool(self, name: str, args: Args = None, *, on_progress: OnProgress | None = None) -> ToolResult:
+        """Call a tool. Ids in the arguments (`_codec_meta`) are sent as they are."""
+        meta: dict[str, Any] = {**ACCEPT_FULL}
+        params: Message = {"name": name, "arguments": dict(args or {}), "_meta": meta}
+        accept = {key: value for key, value in (("map_id", self._map_id), ("form", self._form)) if value is not None}
+        if accept:
+            meta[ACCEPT_META_KEY] = accept
         result = await self.request("tools/call", params, on_progress=on_progress)
         return read_result(result, self._map_id, self._encoder)
 
     async def browse(
         self, query: str | None = None, *, path: str | None = None, top_k: int | None = None
     ) -> ToolResult:
-        """The gateway's tools for a purpose, or below a path."""
-        given = {"query": query, "path": path, "top_k": top_k}
-        return await self.call_tool("tool_browse", {key: value for key, value in given.items() if value is not None})
+        """The tools of a gateway for a query, or below a path."""
+        args = {"query": query, "path": path, "top_k": top_k}
+        return await self.call_tool("tool_browse", {key: value for key, value in args.items() if value is not None})
 
-    async def execute(
-        self, tool_id: str, args: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
-    ) -> ToolResult:
-        """Calls a tool behind the gateway."""
+    async def execute(self, tool_id: str, args: Args = None, *, on_progress: OnProgress | None = None) -> ToolResult:
+        """Call a tool behind a gateway."""
         call = {"tool_id": tool_id, "args": dict(args or {})}
         return await self.call_tool("tool_execute", call, on_progress=on_progress)
 
@@ -143,69 +225,85 @@ class LeafgateClient:
         """A part of a result that was shortened."""
         return await self.call_tool("tool_view", {"handle": handle, "selector": dict(selector)})
 
-    async def request(
-        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
-    ) -> Message:
-        """Any request of the protocol. Raises a ClientError."""
+    async def request(self, method: str, params: Args = None, *, on_progress: OnProgress | None = None) -> Message:
+        """Send any request of the protocol and return its result. Raises a ClientError."""
         await self.initialize()
-        assert self._era is not None
-        result = await self._ask(self._era, method, params or {}, on_progress)
+        assert self._session is not None
+        fields = dict(params or {})
+        if "_meta" in fields:
+            fields["_meta"] = dict(fields["_meta"])  # the session adds to it
+        report = None if on_progress is None else _only_increasing(on_progress)
+        with _client_errors():
+            result = await raw_request(self._session, method, fields, seconds=math.inf, on_progress=report)
         if result.get("resultType", "complete") != "complete":
-            raise AnswerInvalid("the server asks for input, and this client has none to give")
+            raise ProtocolError("the server asks for input, which this client cannot give")
         return result
 
-    async def _open(self) -> tuple[Era, Message]:
-        """Only what is no answer of a stateless server leads to the handshake; an outage says nothing of the era."""
+    async def _open(self) -> ClientSession:
+        """Start the session's tasks; nothing is sent yet."""
+        self._resources.push_async_callback(self._http.aclose)
+        inbox, outbox = await self._resources.enter_async_context(self._transport.connect())
+        session = ClientSession(inbox, outbox, client_info=CLIENT_INFO)
+        self._session = await self._resources.enter_async_context(session)
+        return self._session
+
+    async def _negotiate(self, session: ClientSession) -> Message:
+        """Try the stateless protocol, then the handshake.
+
+        `mcp.Client` takes any failure as a reason for the handshake. Here an outage, an invalid answer and a refused
+        token are raised as they are: they do not show which protocol the server speaks.
+        """
         try:
-            found = await self._ask(Stateless(), "server/discover", {})
-            versions = found.get("supportedVersions")
+            with _client_errors():
+                report = await session.send_discover(STATELESS_VERSION)
+            versions = report.get("supportedVersions")
             if isinstance(versions, list) and STATELESS_VERSION in versions:
-                return Stateless(), found
+                session.adopt(STATELESS)
+                return report
         except RpcError:
             pass
-        except HttpRefusal as refusal:
+        except HttpError as refusal:
             if refusal.status in (401, 403):
                 raise
-        return await self._shake_hands()
-
-    async def _shake_hands(self) -> tuple[Era, Message]:
-        params = {"protocolVersion": HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": CLIENT_INFO}
-        opening = Exchange(self._wire, Session(), self._message("initialize", params))
-        found = await opening.result()
-        era = Session(str(found.get("protocolVersion")), opening.session_id)
-        await tell(self._wire, era, {"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return era, found
-
-    async def _ask(
-        self, era: Era, method: str, params: Mapping[str, Any], on_progress: OnProgress | None = None
-    ) -> Message:
-        message = self._message(method, params)
-        token = {} if on_progress is None else {"progressToken": message["id"]}
-        meta = {**era.meta, **params.get("_meta", {}), **token}
-        if meta:
-            message["params"]["_meta"] = meta
-        return await Exchange(self._wire, era, message, on_progress).result()
-
-    def _message(self, method: str, params: Mapping[str, Any]) -> Message:
-        return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": dict(params)}
+        try:
+            with _client_errors():
+                answer = await session.initialize()
+        except (ValidationError, RuntimeError):  # a malformed answer, and a version that the SDK does not speak
+            raise ProtocolError("the server's answer to the handshake is invalid") from None
+        return answer.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def _map_asked_for(map_id: str | None, encoder: Encoder | None) -> str | None:
-    named = None if map_id is None else parse_digest(map_id)
-    if encoder is None:
-        return named
-    if named is not None and named != encoder.map.digest:
-        raise ConfigError(f"the encoder is of map {encoder.map.digest}, not of {named}")
-    return encoder.map.digest
+@contextmanager
+def _client_errors() -> Iterator[None]:
+    """Raise the SDK's errors as this client's."""
+    try:
+        yield
+    except MCPError as error:
+        if isinstance(error.error.data, ClientError):
+            raise error.error.data from None
+        raise RpcError(error.error.code, error.error.message, error.error.data) from None
+
+
+def _only_increasing(on_progress: OnProgress) -> ProgressFnT:
+    """A stream that is read again from its beginning repeats its progress; it is reported once."""
+    latest = -math.inf
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal latest
+        if progress > latest:
+            latest = progress
+            await on_progress(progress, total, message)
+
+    return report
 
 
 def _credentials(url: str, token: str | None) -> dict[str, str]:
-    """A token goes in clear text over plain HTTP: only this machine may hear it."""
+    """The authorization header. A token is not sent over plain HTTP, except to this machine."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError("the address of a server begins with http:// or https://")
     if token is None:
         return {}
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        raise ConfigError("a token is sent over https only, but to this machine")
+        raise ConfigError("a token is sent over https only, except to this machine")
     return {"authorization": f"Bearer {token}"}

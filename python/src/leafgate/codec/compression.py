@@ -1,6 +1,6 @@
-"""gzip and zstd for the binary transport. In: Accept-Encoding, or bytes. Out: the choice, or the other bytes.
+"""gzip and zstd for the binary transport: choose an encoding, compress, and decompress within a budget.
 
-Touches nothing. What is unpacked has a budget: a small body that grows beyond it is refused while it grows.
+A small body that unpacks to more than its budget is refused while it is unpacked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEP: Final = 1 << 20
 
 
 class CompressionError(LeafgateError):
-    """The bytes are no whole body of their encoding, or unpack to more than their budget."""
+    """The bytes are not a whole body of their encoding, or unpack to more than their budget."""
 
     def __init__(self, reason: CompressionReason, message: str) -> None:
         super().__init__(message)
@@ -39,25 +39,25 @@ class CompressionError(LeafgateError):
 
 
 def choose_encoding(accept_encoding: str) -> Encoding | None:
-    """The encoding that the client likes best, zstd where it likes both the same; None means as it is."""
-    wanted = weights(accept_encoding)
-    fallback = wanted.get("*", 0.0)
-    best = max(ENCODINGS, key=lambda name: wanted.get(name, fallback))  # the first of equals
-    weight = wanted.get(best, fallback)
-    return best if weight > 0 and weight >= wanted.get("identity", 0.0) else None
+    """Return the encoding that the client prefers, zstd if both are equal; None means no compression."""
+    weight_of = weights(accept_encoding)
+    fallback = weight_of.get("*", 0.0)
+    best = max(ENCODINGS, key=lambda name: weight_of.get(name, fallback))  # the first of equals
+    weight = weight_of.get(best, fallback)
+    return best if weight > 0 and weight >= weight_of.get("identity", 0.0) else None
 
 
 def weights(accept: str) -> Mapping[str, float]:
-    """The q-values of an Accept or Accept-Encoding header, by name; other parameters are left out."""
-    found: dict[str, float] = {}
+    """Return the q-values of an Accept or Accept-Encoding header by name, without other parameters."""
+    result: dict[str, float] = {}
     for part in accept.lower().split(","):
         name, *params = (piece.strip() for piece in part.split(";"))
-        found[name] = _weight(params)
-    return found
+        result[name] = _weight(params)
+    return result
 
 
 def _weight(params: list[str]) -> float:
-    """1 where none is given; 0, which means never, where it cannot be read."""
+    """Return the q-value: 1 if there is none, and 0, which means never, if it cannot be read."""
     for param in params:
         name, _, value = param.partition("=")
         if name.strip() == "q":
@@ -76,7 +76,7 @@ def compress(data: bytes, encoding: Encoding) -> bytes:
 
 
 class Compressor:
-    """A compressed stream that can be read up to each message as it is sent."""
+    """A compressed stream whose reader can decode each message as soon as it is sent."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._engine: Any = (
@@ -94,7 +94,7 @@ class Compressor:
 
 
 class Decompressor:
-    """Unpacks a body in chunks of any size, within its budget. Each chunk's steps are to be taken to their end."""
+    """Unpacks a body in chunks of any size, within its budget. Iterate each `feed` to its end."""
 
     def __init__(self, encoding: Encoding, budget: int) -> None:
         self._encoding = encoding
@@ -107,14 +107,14 @@ class Decompressor:
         self._left = budget
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What these bytes unpack to, a step at a time. CompressionError, at the latest one step beyond the budget."""
+        """Unpack these bytes, one step at a time. CompressionError at the latest one step beyond the budget."""
         after_end = chunk if self._engine.eof else b""
         yield from self._unpack(chunk)
         if after_end or self._engine.unused_data:
             raise CompressionError("trailing-bytes", "bytes follow the end of the compressed body")
 
     def end(self) -> None:
-        """To be called when the body is over: CompressionError where it is not whole."""
+        """Call it at the end of the body: raises CompressionError if the body is not complete."""
         if not self._engine.eof:
             raise CompressionError("truncated", "the compressed body ends before its end")
 
@@ -123,12 +123,12 @@ class Decompressor:
             try:
                 part: bytes = self._engine.decompress(chunk, _STEP)
             except (zlib.error, zstd.ZstdError):
-                raise CompressionError("bad-data", f"the body is no {self._encoding}") from None
+                raise CompressionError("bad-data", f"the body is not {self._encoding}") from None
             self._left -= len(part)
             if self._left < 0:
                 raise CompressionError("too-large", f"the body unpacks to more than {self._budget} bytes")
             yield part
-            if len(part) < _STEP:  # less than could have come: all that was given is used up
+            if len(part) < _STEP:  # less than a full step: the chunk is used up
                 return
             chunk = b"" if self._encoding == "zstd" else self._engine.unconsumed_tail
 

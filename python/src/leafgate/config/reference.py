@@ -1,117 +1,154 @@
-"""The reference of a configuration, for people. In: the table of keys. Out: docs/configuration.md. Touches nothing."""
+"""The configuration described for people and editors, from the models: docs/configuration.md and the JSON Schema."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Final
+from importlib.resources import files
+from typing import Any, Final
 
-from leafgate.config.keys import TOP
-from leafgate.config.kinds import Key, Kind, ListOf, MapOf, Section, Text
+from pydantic_core import to_jsonable_python
 
-EXAMPLE: Final = """\
-transport: http
-map: qwen/qwen2
-mcpServers:
-  files:
-    command: npx
-    args: [-y, "@modelcontextprotocol/server-filesystem", /srv/files]
-    exclude: [write_*]
-  tickets:
-    url: https://tickets.example/mcp
-    headers: {Authorization: "Bearer ${TICKETS_TOKEN}"}
-    timeout: 20
-retry: {max_attempts: 3}
-log: {level: info, format: json}
-"""
+from leafgate.config.document import suggest
+from leafgate.config.kinds import Key, ListOf, MapOf, Section, keys_of, kind_of
+from leafgate.config.models import CHAPTERS, ConfigFile
+from leafgate.config.variables import VARIABLE
 
-_HEAD: Final = f"""\
-# Configuration
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-This page is made from the table of keys that the gateway itself reads by: `leafgate config reference` prints it.
 
-One file says everything. It may be YAML, TOML, JSON, or JSON with comments:
-
-```yaml
-{EXAMPLE}```
-
-`leafgate config check FILE` tells everything that is wrong with a file, by line and key, with the fix; `--json` is
-for programs. `leafgate config schema` prints a JSON Schema (also in `spec/schemas/leafgate-config.schema.json`), with
-which editors complete keys and mark mistakes. A key that is not known is refused, with the one that was probably meant.
-
-## A client's own file
-
-A JSON file of Claude Desktop, Claude Code (`.mcp.json`), VS Code (`mcp.json`) or Cursor (`mcp.json`) is taken as it is.
-Settings in it that are for the client are passed over, and a notice says which. Servers with `disabled: true` are left
-out. A JSON file whose name begins with `leafgate`, or whose `$schema` names leafgate, is leafgate's own: in it, unknown
-keys are refused. In a client's file, a `timeout` from 1000 is taken for milliseconds, as Claude Code writes it.
-
-## Variables
-
-In every value, these are filled in when the file is loaded. Values that come in this way are never shown in errors.
-
-| written | means |
-|---|---|
-| `${{NAME}}`, `${{env:NAME}}` | an environment variable; it is an error if it is not set |
-| `${{NAME:-default}}` | the same, with what counts if it is not set |
-| `${{file:path}}` | the content of a file, such as a mounted secret, without its last newline |
-| `${{input:name}}` | what VS Code would ask for: `LEAFGATE_INPUT_NAME` of the environment, or the input's default |
-| `${{workspaceFolder}}`, `${{userHome}}`, `${{pathSeparator}}` | as VS Code and Cursor fill them |
-| `$${{` | a plain `${{` |
-
-Paths are relative to the file that names them; `~/` is the home folder. Numbers and switches may be variables too.
-
-In YAML, `yes`, `no`, `on` and `off` are texts, as in YAML 1.2: a switch is `true` or `false`.
-"""
+# The page
 
 
 def reference_text() -> str:
-    """The whole page."""
-    groups: dict[str, list[Key]] = {}
-    for key in TOP.keys:
-        groups.setdefault(key.group, []).append(key)
-    seen: set[str] = set()
-    chapters = [_chapter(group, keys, seen) for group, keys in groups.items()]
-    return "\n".join((_HEAD, *chapters))
+    """Returns docs/configuration.md: the prose of reference.md, and a table of the keys of each chapter."""
+    head = files("leafgate.config").joinpath("reference.md").read_text(encoding="utf-8")
+    shown: set[type[Section]] = set()
+    chapters: dict[str, list[str]] = {}
+    for section in CHAPTERS:
+        rows = [row for key in keys_of(section).values() for row in _rows(key, key.name, shown)]
+        chapters.setdefault(section.chapter, []).extend(rows)
+    table = ("| key | value | without it | meaning |", "|---|---|---|---|")
+    return "\n".join((head, *("\n".join((f"## {title}", "", *table, *rows, "")) for title, rows in chapters.items())))
 
 
-def _chapter(group: str, keys: list[Key], seen: set[str]) -> str:
-    rows = [row for key in keys for row in _rows(key, key.name, seen)]
-    return "\n".join((f"## {group}", "", "| key | value | without it | meaning |", "|---|---|---|---|", *rows, ""))
+def _rows(key: Key, path: str, shown: set[type[Section]]) -> Iterator[str]:
+    default = f"`{json.dumps(to_jsonable_python(key.default))}`" if _has_default(key) else "needed" * key.required
+    yield f"| `{path}` | {_cell(_value(key.kind, key.entry))} | {default} | {_cell(key.doc)} |"
+    inner, section = _innermost(key.kind, key.entry, path)
+    if isinstance(section, type) and section not in shown:  # a section that several keys share is described once
+        shown.add(section)
+        for each in keys_of(section).values():
+            yield from _rows(each, f"{inner}.{each.name}", shown)
 
 
-def _rows(key: Key, path: str, seen: set[str]) -> Iterator[str]:
-    default = "needed" if key.required else ("" if key.default in (None, {}) else f"`{json.dumps(key.default)}`")
-    yield f"| `{path}` | {_cell(_value(key.kind))} | {default} | {_cell(key.doc)} |"
-    yield from _inner(key.kind, path, seen)
+def _has_default(key: Key) -> bool:
+    return key.default not in (None, {}) and not isinstance(key.default, Section)
 
 
-def _inner(kind: Kind, path: str, seen: set[str]) -> Iterator[str]:
-    """The rows of what is inside a value. A section that several places share is told once."""
-    match kind:
-        case Section():
-            if kind.name in seen:
-                return
-            seen.update({kind.name} - {""})
-            for key in kind.keys:
-                yield from _rows(key, f"{path}.{key.name}", seen)
-        case MapOf():
-            yield from _inner(kind.value, f"{path}.<{kind.keys}>", seen)
-        case ListOf():
-            yield from _inner(kind.entry, f"{path}[]", seen)
-        case _:
-            return
+def _innermost(kind: Any, entry: Any, path: str) -> tuple[str, Any]:
+    """The kind of the entries of lists and objects, and their path in words; else the kind itself."""
+    while isinstance(kind, MapOf | ListOf):
+        path = f"{path}.<{kind.keys}>" if isinstance(kind, MapOf) else f"{path}[]"
+        kind, entry = kind_of(entry)
+    return path, kind
 
 
-def _value(kind: Kind) -> str:
-    match kind:
-        case Text() if kind.choices:
-            return ", ".join(f"`{choice}`" for choice in kind.choices)
-        case ListOf(entry=Text(choices=(_, *_))):
-            return f"a list of {_value(kind.entry)}"
-        case _:
-            return kind.hint
+def _value(kind: Any, entry: Any) -> str:
+    choices = getattr(kind, "choices", ())
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    if isinstance(kind, ListOf) and getattr(kind_of(entry)[0], "choices", None):
+        return f"a list of {_value(*kind_of(entry))}"
+    return str(kind.hint)
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;") if "`" not in text else text.replace("|", "\\|")
+
+
+# Which key was meant
+
+
+def suggest_key(name: str, section: type[Section]) -> str:
+    """What may have been meant by an unknown key: the section that has such a key, or a similar key of this one."""
+    for path, each in _sections(ConfigFile):
+        if each is not section and name in keys_of(each):
+            return f"; it belongs into {path or 'the top of the file'}"
+    return suggest(name, [*keys_of(section)])
+
+
+def _sections(section: type[Section], path: str = "") -> Iterator[tuple[str, type[Section]]]:
+    """Every section, with its path in words."""
+    yield path, section
+    for key in keys_of(section).values():
+        inner, kind = _innermost(key.kind, key.entry, f"{path}.{key.name}" if path else key.name)
+        if isinstance(kind, type):
+            yield from _sections(kind, inner)
+
+
+# The JSON Schema
+
+
+def schema_text() -> str:
+    """Returns the schema as the repository holds it."""
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def config_schema() -> dict[str, Any]:
+    """Returns the JSON Schema (2020-12) of a whole file."""
+    variable = {"type": "string", "pattern": VARIABLE, "description": "A text with ${NAME}, filled in at the start."}
+    sections = {section.__name__: section for _, section in _sections(ConfigFile) if section != ConfigFile}
+    return {
+        "$schema": DIALECT,
+        "title": "leafgate configuration",
+        **_object(ConfigFile),
+        "$defs": {"variable": variable, **{name: _object(section) for name, section in sections.items()}},
+    }
+
+
+def _object(section: type[Section]) -> dict[str, Any]:
+    keys = keys_of(section)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _property(key) for name, key in keys.items()},
+        "additionalProperties": False,
+    }
+    required = [name for name, key in keys.items() if key.required]
+    if required:
+        schema["required"] = required
+    if section.exactly_one:
+        not_null = {"not": {"type": "null"}}
+        schema["oneOf"] = [{"required": [name], "properties": {name: not_null}} for name in section.exactly_one]
+    if section.any_of:
+        filled = {"minProperties": 1, "minItems": 1, "minLength": 1}
+        schema["anyOf"] = [{"required": [name], "properties": {name: filled}} for name in section.any_of]
+    return schema
+
+
+def _property(key: Key) -> dict[str, Any]:
+    schema = _schema(key.kind, key.entry)
+    default = {"default": to_jsonable_python(key.default)} if _has_default(key) else {}
+    return {**(_or_null(schema) if key.nullable else schema), "description": key.doc, **default}
+
+
+def _schema(kind: Any, entry: Any) -> dict[str, Any]:
+    if isinstance(kind, type):
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if isinstance(kind, MapOf):
+        value = _schema(*kind_of(entry))
+        value = _or_null(value) if kind.drop_null else value
+        if kind.switched_off:
+            off = {"required": [kind.switched_off], "properties": {kind.switched_off: {"const": True}}}
+            value = {"if": {"type": "object", **off}, "else": value}
+        return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": value}
+    if isinstance(kind, ListOf):
+        items = _schema(*kind_of(entry))
+        entries = {"type": "array", "items": items, **({"minItems": kind.least} if kind.least else {})}
+        return {"anyOf": [items, entries]} if kind.or_one else entries
+    exact = {**kind.schema, **({"description": kind.hint} if "pattern" in kind.schema else {})}
+    return exact if kind.is_text else {"anyOf": [exact, {"$ref": "#/$defs/variable"}]}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}

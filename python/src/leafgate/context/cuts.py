@@ -1,4 +1,4 @@
-"""Where a text may be cut without changing its tokens. In: a TokenMap. Out: a Cutter. Touches nothing.
+"""Where a text may be cut without changing its tokens.
 
 The rules, and why they are sound. A byte_level map splits a text by its pattern and tokenizes the pieces one by one.
 None of the alternatives listed here looks behind; what they look ahead at is one character behind white space.
@@ -6,7 +6,7 @@ None of the alternatives listed here looks behind; what they look ahead at is on
 1. None matches a letter or digit followed by a character that is neither, nor a combining mark, nor an apostrophe. So
    between two such characters every text is split, and both sides are split as if alone.
 2. None matches a line feed followed by anything but white space and slashes. If white space up to a line feed is a
-   piece of its own (NEWLINES), whatever follows, the same holds between a line feed and such a character.
+   separate piece (NEWLINES), whatever follows, the same holds between a line feed and such a character.
 
 Then encode(text) == encode(text[:cut]) + encode(text[cut:]). A pattern with any other alternative has no cuts. Only
 characters are used whose class is the same in every version of Unicode.
@@ -22,35 +22,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from leafgate.data import load_table
 from leafgate.tokens.token_map import TokenMap
 
-_SHORT_FORMS: Final = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_UPPER: Final = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-_LOWER: Final = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_MARK: Final = r"[^\r\n\p{L}\p{N}]?"
-KNOWN_ALTERNATIVES: Final = frozenset(
-    (
-        *("'s", "'t", "'re", "'ve", "'m", "'ll", "'d", _SHORT_FORMS, "'(?:[sdmt]|ll|ve|re)", "'(?i:[sdmt]|ll|ve|re)"),
-        *(r" ?\p{L}+", r" ?\p{N}+", r" ?[^\s\p{L}\p{N}]+", r" ?\p{L}++", r" ?\p{N}++", r" ?[^\s\p{L}\p{N}]++"),
-        *(rf"{_MARK}\p{{L}}+", rf"{_MARK}+\p{{L}}+", rf"{_MARK}+\p{{L}}++"),
-        *(rf"{_MARK}{_UPPER}*{_LOWER}+{_SHORT_FORMS}?", rf"{_MARK}{_UPPER}+{_LOWER}*{_SHORT_FORMS}?"),
-        *(r"\p{N}", r"\p{N}{1,3}", r"\p{N}{1,3}+"),
-        *(r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*+"),
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        *(r"\s*[\r\n]+", r"\s*[\r\n]", r"\s+(?!\S)", r"\s+", r"\s", r"\s+$", r"\s++$"),
-    )
-)
-NEWLINES: Final = frozenset((r"\s*[\r\n]+", r"\s*[\r\n]"))
-_OTHER_SPACE: Final = frozenset((r"\s+(?!\S)", r"\s+", r"\s"))
+_TABLE: Final = load_table("cuts", {"alternatives": dict, "characters": dict})
+NEWLINES: Final = frozenset(_TABLE["alternatives"]["newlines"])
+_OTHER_SPACE: Final = frozenset(_TABLE["alternatives"]["other_space"])
+KNOWN_ALTERNATIVES: Final = NEWLINES | _OTHER_SPACE | frozenset(_TABLE["alternatives"]["others"])
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_LETTERS: Final = (
-    r"A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u03b1-\u03c9\u0410-\u044f"
-    r"\u3041-\u3093\u30a1-\u30f6\u4e00-\u9fa5\uac00-\ud7a3"
-)
-_OTHERS: Final = (
-    r"\t\n\r -&(-/:-@\[-`{-~\u2013\u2014\u201c\u201d\u2026"
-    r"\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
-)
+_LETTERS, _OTHERS = _TABLE["characters"]["letters"], _TABLE["characters"]["others"]
 _BEHIND_LINE: Final = rf"0-9{_LETTERS}!-.:-@\[-`{{-~"
 _WORD_ENDS: Final = f"[0-9{_LETTERS}](?=[{_OTHERS}])"
 _LINE_ENDS: Final = rf"\n(?=[{_BEHIND_LINE}])"
@@ -60,29 +40,29 @@ _REACHES: Final = (64, 1024, 16384)
 
 @dataclass(frozen=True)
 class Cutter:
-    """Finds cuts. `skip` characters behind a cut belong to the encoder, which puts them there by itself."""
+    """Finds cuts. The `skip` characters after a cut are added by the encoder itself."""
 
     before: re.Pattern[str] | None
     skip: int = 0
 
     def first(self, text: str) -> int | None:
         """The first place at which the text may be cut."""
-        found = self.before.search(text) if self.before is not None else None
-        return None if found is None else found.end()
+        match = self.before.search(text) if self.before is not None else None
+        return None if match is None else match.end()
 
     def between(self, before: str, behind: str) -> bool:
-        """Whether two texts may be put together as they are."""
+        """Whether the border between two texts is a cut."""
         pair = before[-1:] + behind[:1]
-        found = self.before.match(pair) if self.before is not None and self.skip == 0 else None
-        return found is not None and found.end() == len(before[-1:]) < len(pair)
+        match = self.before.match(pair) if self.before is not None and self.skip == 0 else None
+        return match is not None and match.end() == len(before[-1:]) < len(pair)
 
     def last(self, text: str) -> int | None:
-        """The last one. It is usually near the end, so the end is looked at first."""
+        """The last place at which the text may be cut. It is usually near the end, so the search starts there."""
         if self.before is None:
             return None
         for reach in (*_REACHES, len(text)):
             start = max(len(text) - reach, 0)
-            ends = [found.end() for found in self.before.finditer(text, start)]
+            ends = [match.end() for match in self.before.finditer(text, start)]
             if ends:
                 return ends[-1]
         return None

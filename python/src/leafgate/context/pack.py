@@ -1,21 +1,17 @@
-"""Builds a pack. In: Holdings, relevance to a query, a phase, a budget. Out: a ContextPack (spec 9). Touches nothing.
+"""Builds a ContextPack from the items of a session (spec 9).
 
-The finished prompt is counted, not estimated: while it is larger than the budget, what came in last leaves.
+The finished prompt is counted, not estimated: while it is larger than the budget, the last selected items are removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
-from leafgate.context.holdings import Holdings
-from leafgate.context.join import Part
-from leafgate.context.phases import RECIPES
-from leafgate.context.render import BETWEEN, ORDER, SECTIONS, STABLE, header
-from leafgate.context.score import Floats, Relevance, score_items
-from leafgate.context.select import Selection, select
+from leafgate.context.holdings import BETWEEN, ORDER, SECTIONS, STABLE, Holdings, header
+from leafgate.context.item_tokens import Part
+from leafgate.context.select import RECIPES, Floats, Relevance, Selection, score_items, select
 from leafgate.model.context import (
     BudgetError,
     ContextError,
@@ -30,7 +26,7 @@ from leafgate.model.context import (
 from leafgate.tokens.token_map import TokenMap
 
 UNTRIED: Final = "ranks below what fits"
-TAKEN_BACK: Final = "does not fit: the whole prompt was counted"
+REMOVED: Final = "does not fit: the whole prompt was counted"
 
 
 @dataclass(frozen=True)
@@ -41,21 +37,11 @@ class _Prompt:
     sections: tuple[Section, ...]
     ids: tuple[int, ...]
 
-    @property
-    def text(self) -> str:
-        return "".join(part.text for part in self.parts)
-
 
 def build_pack(
-    holdings: Holdings,
-    relevance: Relevance,
-    *,
-    phase: Phase,
-    query: str,
-    budget: int | None = None,
-    with_ids: bool = True,
+    holdings: Holdings, relevance: Relevance, phase: Phase, query: str, budget: int | None, *, with_ids: bool = True
 ) -> ContextPack:
-    """The pack for a query. BudgetError where the policies alone are larger than the budget."""
+    """Build the pack for a query. Raises BudgetError if the policies alone are larger than the budget."""
     recipe = RECIPES[phase]
     limit = recipe.budget if budget is None else budget
     if not isinstance(limit, int) or limit < 1:
@@ -69,7 +55,7 @@ def build_pack(
         selection, prompt = chosen, _prompt(holdings, chosen)
         if len(prompt.ids) <= limit:
             break
-        chosen = chosen.cheaper_by(len(prompt.ids) - limit, TAKEN_BACK)
+        chosen = chosen.cheaper_by(len(prompt.ids) - limit, REMOVED)
     assert prompt is not None
     if len(prompt.ids) > limit:
         raise BudgetError(len(prompt.ids), limit)
@@ -79,40 +65,40 @@ def build_pack(
         phase=phase,
         query=query,
         budget=limit,
-        prompt=prompt.text,
+        prompt="".join(part.text for part in prompt.parts),
         tokens=len(prompt.ids),
         map_id=tokens.encoder.map.digest,
         ids=prompt.ids if with_ids else None,
         sections=counts,
         cache_breakpoint=stable,
         stable_tokens=sum(counts.get(section, 0) for section in STABLE),
-        items=_account(holdings, scores, selection),
+        items=tuple(_account(holdings, scores, selection)),
         missing_parents=holdings.missing_parents,
         tokenized=Tokenized(tokens.work.new - before.new, tokens.work.checked - before.checked),
     )
 
 
 def _prompt(holdings: Holdings, selection: Selection) -> _Prompt:
-    """The items in the order of their sections, and of the session within each, under their headers."""
+    """The items under their headers, ordered by section, and by age within each section."""
     placed = sorted(
         ((_section(holdings[place], place in selection.standing), place) for place in selection.places),
         key=lambda each: (ORDER.index(each[0]), each[1]),
     )
     tokens = holdings.tokens
-    shown = [holdings[place] for _, place in placed]
-    called = _called_from_afar(shown)
-    answered = {item.parent_id for item in shown if item.kind is ItemKind.tool_result}
+    items = [holdings[place] for _, place in placed]
+    distant_calls = _distant_calls(items)
+    calls_with_result = {item.parent_id for item in items if item.kind is ItemKind.tool_result}
     parts: list[Part] = []
     sections: list[Section] = []
     for section, place in placed:
         item = holdings[place]
-        apart = item.kind is ItemKind.tool_result and item.parent_id in called
-        unanswered = item.kind is ItemKind.tool_call and holdings.is_answered(item) and item.id not in answered
-        head = header(item, holdings.mark, named=item.id in called, apart=apart, unanswered=unanswered)
-        if parts:  # what separates two items belongs to the first: so the stable prefix ends where a token does
+        apart = item.kind is ItemKind.tool_result and item.parent_id in distant_calls
+        unanswered = item.kind is ItemKind.tool_call and holdings.is_answered(item) and item.id not in calls_with_result
+        head = header(item, holdings.mark, named=item.id in distant_calls, apart=apart, unanswered=unanswered)
+        if parts:  # a separator belongs to the item before it, so that the stable prefix ends where a token ends
             parts.append(Part(BETWEEN, tokens.glue(BETWEEN)))
             sections.append(sections[-1])
-        parts += [Part(head, tokens.glue(head)), Part(item.text, tokens.known(item).ids)]
+        parts += [Part(head, tokens.glue(head)), Part(item.text, tokens.ids_of(item).ids)]
         sections += [section, section]
     return _Prompt(tuple(parts), tuple(sections), tuple(tokens.join(parts)))
 
@@ -121,24 +107,19 @@ def _section(item: ContextItem, standing: bool) -> Section:
     return "facts" if standing else SECTIONS[item.kind]
 
 
-def _called_from_afar(items: Sequence[ContextItem]) -> set[str | None]:
-    """Calls whose result does not follow them at once: they are named, and the result says whose it is."""
+def _distant_calls(items: Sequence[ContextItem]) -> set[str | None]:
+    """Calls whose result does not directly follow: both headers have the id of the call."""
     calls = {item.id for item in items if item.kind is ItemKind.tool_call}
-    return {
-        item.parent_id
-        for before, item in pairwise((None, *items))
-        if item is not None
-        and item.kind is ItemKind.tool_result
-        and item.parent_id in calls
-        and (before is None or item.parent_id != before.id)
-    }
+    ids_before = ("", *(item.id for item in items))
+    results = [pair for pair in zip(ids_before, items, strict=False) if pair[1].kind is ItemKind.tool_result]
+    return {item.parent_id for before, item in results if item.parent_id in calls and item.parent_id != before}
 
 
 def _count_sections(token_map: TokenMap, prompt: _Prompt) -> dict[Section, int]:
-    """A token belongs to the section in which it begins, so that the counts add up to the whole."""
+    """A token belongs to the section in which it begins, so that the counts add up to the total."""
     tokens = token_map.token_of_id
     counts: dict[Section, int] = {}
-    at = -1 if token_map.kind == "metaspace" else 0  # the encoder's own blank before the text
+    at = -1 if token_map.kind == "metaspace" else 0  # the blank that the encoder puts before the text
     end, index = 0, 0
     for part, section in zip(prompt.parts, prompt.sections, strict=True):
         end += len(part.text.encode())
@@ -149,22 +130,14 @@ def _count_sections(token_map: TokenMap, prompt: _Prompt) -> dict[Section, int]:
     return counts
 
 
-def _account(holdings: Holdings, scores: Floats, selection: Selection) -> tuple[PackItem, ...]:
-    taken = set(selection.places)
-    given = scores.tolist()
-    return tuple(
-        PackItem(
-            item,
-            place in taken,
-            selection.reasons.get(place) or _why_untried(holdings, place),
-            given[place],
-            holdings.tokens.counted(item),
-            _section(item, place in selection.standing) if place in taken else None,
-        )
-        for place, item in enumerate(holdings)
-    )
-
-
-def _why_untried(holdings: Holdings, place: int) -> str:
-    same = holdings.duplicate_of(place)
-    return UNTRIED if same is None else f"says the same as {holdings[same].id}"
+def _account(holdings: Holdings, scores: Floats, selection: Selection) -> Iterator[PackItem]:
+    """Each item, whether it is in the pack, and why."""
+    places = set(selection.places)
+    for place, (item, score) in enumerate(zip(holdings, scores.tolist(), strict=True)):
+        reason = selection.reasons.get(place)
+        if not reason:
+            same = holdings.duplicate_of(place)
+            reason = UNTRIED if same is None else f"says the same as {holdings[same].id}"
+        section = _section(item, place in selection.standing) if place in places else None
+        tokens = holdings.tokens.count_if_tokenized(item)
+        yield PackItem(item, place in places, reason, score, tokens, section)

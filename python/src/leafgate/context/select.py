@@ -1,9 +1,9 @@
-"""Chooses what goes into a pack. In: Holdings, scores, a Recipe, a budget. Out: a Selection. Touches nothing.
+"""Scores the items of a session for a phase (spec 9.4), and selects those of a pack.
 
 In this order: policies; facts for the stable prefix; the newest result where the phase is about it; the last turn; the
 newest result in any phase; the turns before; then everything by score, with a share for each kind, and once more
-without shares. Every item is taken with all that it needs, or left with a reason. Counts here are sums over items;
-context/pack counts the finished prompt, and takes whole groups back if the sum was too low.
+without shares. Every item is selected with all that it needs, or left out with a reason. Counts here are sums over
+items; context/pack counts the finished prompt, and removes whole groups if the sum was too low.
 """
 
 from __future__ import annotations
@@ -11,34 +11,103 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
-from leafgate.context.closure import closure_of
-from leafgate.context.holdings import Holdings
-from leafgate.context.phases import Recipe
-from leafgate.context.render import BETWEEN, header
-from leafgate.context.score import Floats, best_first
-from leafgate.model.context import ContextError, ItemKind
+import numpy as np
+from numpy.typing import NDArray
+
+from leafgate.context.holdings import BETWEEN, TABLE, Holdings, closure_of, header
+from leafgate.model.context import ContextError, ItemKind, Phase
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A phase's default budget in tokens, its mix of kinds, and how many of the last turns it includes verbatim.
+
+    `weights`: how much a kind helps at equal relevance and age. `shares`: how much of the budget a kind may take before
+    the other kinds are tried. Both are judgements.
+    `about_result`: the newest result comes before everything except policies and facts.
+    `bare_calls`: a call is useful even without its result.
+    """
+
+    budget: int
+    turns: int
+    weights: Mapping[ItemKind, float]
+    shares: Mapping[ItemKind, float]
+    about_result: bool = False
+    bare_calls: bool = False
+
+
+def _by_kind(weights: Mapping[str, float]) -> dict[ItemKind, float]:
+    return {ItemKind(kind): weight for kind, weight in weights.items()}
+
+
+RECIPES: Final[Mapping[Phase, Recipe]] = {
+    phase: Recipe(**{**row, "weights": _by_kind(row["weights"]), "shares": _by_kind(row["shares"])})
+    for phase, row in ((phase, TABLE["phases"][phase.value]) for phase in Phase)
+}
+
+
+Floats = NDArray[np.float64]
+Relevance = Sequence[float] | NDArray[np.floating[Any]]
+
+RELEVANCE: Final = 0.75
+RECENCY: Final = 0.15
+PRESENCE: Final = 0.1  # a constant, so that kinds differ even if nothing is relevant and everything is old
+HALF_LIFE: Final = 40.0  # events after which recency counts half
+OF_ITS_CALL: Final = 0.5  # the share of a call's relevance that its result gets as well
+SUPERSEDED: Final = 0.25  # the factor for a plan that a later one replaces
+DIGITS: Final = 6
+
+
+def score_items(holdings: Holdings, relevance: Relevance, recipe: Recipe) -> Floats:
+    """Scores from 0 to 1, in the order of the items. They are rounded, to be the same in every process."""
+    size = len(holdings)
+    age = np.arange(size - 1, -1, -1, dtype=np.float64)
+    weights = np.ones(size)
+    for kind, weight in recipe.weights.items():
+        weights[holdings.of_kind(kind)] = weight
+    weights[holdings.of_kind(ItemKind.plan_state)[:-1]] *= SUPERSEDED
+    value = RELEVANCE * _with_calls(holdings, relevance) + RECENCY * np.exp2(-age / HALF_LIFE) + PRESENCE
+    return np.round(weights * value, DIGITS)
+
+
+def _with_calls(holdings: Holdings, relevance: Relevance) -> Floats:
+    """Relevance, of results together with that of their calls."""
+    own = np.asarray(relevance, np.float64)
+    results = holdings.of_kind(ItemKind.tool_result)
+    calls = [holdings.place_of(holdings[place].parent_id or "") for place in results]
+    places, askers = np.array(results, np.intp), np.array([-1 if call is None else call for call in calls], np.intp)
+    values = np.append(own, 0.0)  # index -1 means that there is no call
+    values[places] = np.minimum(values[places] + OF_ITS_CALL * values[askers], 1.0)
+    return values[:-1]
+
+
+def best_first(scores: NDArray[np.floating[Any]]) -> list[int]:
+    """Places by falling score, the newest of equals first."""
+    order: list[int] = np.lexsort((-np.arange(len(scores)), -scores)).tolist()
+    return order
+
 
 STANDING_SHARE: Final = 0.1  # of the budget, for facts in the stable prefix
-TURNS_SHARE: Final = 0.5  # of the budget, for the last turns; the very last may take all that is left
-MOST_MISSES: Final = 64  # candidates of a kind in a row that do not fit, before the rest is not tried any more
-LEAST_ROOM: Final = 6  # tokens below which nothing more is looked for
-LEAST_COST: Final = 2  # tokens that any item takes, with its header
+TURNS_SHARE: Final = 0.5  # of the budget, for the last turns; the very last one may use all that is left
+MOST_MISSES: Final = 64  # candidates of a kind in a row that do not fit, before the search for this kind stops
+LEAST_ROOM: Final = 6  # tokens; below it the search stops
+LEAST_COST: Final = 2  # tokens that every item costs at least, with its header
 
 
 @dataclass(frozen=True)
 class Group:
-    """Items that came into the pack together, and may leave it together."""
+    """Items that are selected, and removed, together."""
 
     places: tuple[int, ...]
     cost: int
-    needed: bool = False  # it stays, whatever the budget
+    needed: bool = False  # never removed
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is taken, in the order of taking, and why each item is taken or left."""
+    """The selected groups in order, and why each item is selected or left out."""
 
     groups: tuple[Group, ...]
     reasons: Mapping[int, str]
@@ -49,7 +118,7 @@ class Selection:
         return sorted(place for group in self.groups for place in group.places)
 
     def cheaper_by(self, excess: int, reason: str) -> Selection | None:
-        """The same without what came last, about so many tokens of it; None where only what is needed is left."""
+        """The selection without its last groups, smaller by about `excess` tokens; None if the last group is needed."""
         keep = len(self.groups)
         while keep and excess > 0 and not self.groups[keep - 1].needed:
             keep -= 1
@@ -61,7 +130,7 @@ class Selection:
 
 
 def select(holdings: Holdings, scores: Floats, recipe: Recipe, budget: int) -> Selection:
-    """The items of a pack. ContextError where a policy has no tokenization."""
+    """Select the items of a pack. Raises ContextError if a policy cannot be tokenized."""
     choosing = _Choosing(holdings, budget)
     choosing.policies()
     choosing.standing_facts()
@@ -78,16 +147,16 @@ def select(holdings: Holdings, scores: Floats, recipe: Recipe, budget: int) -> S
 
 
 class _Choosing:
-    """One selection under way."""
+    """The state of one selection."""
 
     def __init__(self, holdings: Holdings, budget: int) -> None:
         self._holdings = holdings
         self._tokens = holdings.tokens
         self._budget = budget
-        # Each item is counted with what separates it from the next, and the last has no next.
+        # Each item is counted with the separator after it, and the last item has none.
         self._room = budget + len(self._tokens.glue(BETWEEN))
         self._groups: list[Group] = []
-        self._taken: set[int] = set()
+        self._selected: set[int] = set()
         self._reasons: dict[int, str] = {}
         self._standing: set[int] = set()
         self._spent: dict[ItemKind, int] = {}
@@ -96,20 +165,20 @@ class _Choosing:
         return Selection(tuple(self._groups), self._reasons, frozenset(self._standing))
 
     def policies(self) -> None:
-        """All of them, with what they need: whether they fit is for the finished prompt to say."""
+        """All policies, with what they need. Whether they fit is decided by the finished prompt."""
         for place in self._holdings.of_kind(ItemKind.policy):
-            if place in self._taken:
+            if place in self._selected:
                 continue
-            closure = closure_of(self._holdings, place, self._taken, len(self._holdings))
+            closure = closure_of(self._holdings, place, self._selected, len(self._holdings))
             group = closure.places if closure.lacks is None else (place,)
             for each in group:
-                failure = self._tokens.known(self._holdings[each]).failure
+                failure = self._tokens.ids_of(self._holdings[each]).failure
                 if failure:
                     raise ContextError(f"{self._holdings[each].id!r} must be in and cannot be tokenized: {failure}")
             self._take(group, "policy: always in", sum(map(self._cost, group)), needed=True)
 
     def standing_facts(self) -> None:
-        """The oldest facts, whatever the query: so the prefix grows only at its end."""
+        """The oldest facts, whatever the query, so that the prefix grows only at its end."""
         room = min(int(self._budget * STANDING_SHARE), self._room)
         for place in self._holdings.of_kind(ItemKind.memory_fact):
             if self._holdings.duplicate_of(place) is not None or self._holdings[place].parent_id is not None:
@@ -122,7 +191,7 @@ class _Choosing:
             self._take((place,), "fact of the stable prefix", cost)
 
     def newest_result(self, share: float) -> None:
-        """What happened last, up to a share of the budget: whatever is done next, it is done after that."""
+        """The newest result, up to a share of the budget: the next step follows from it."""
         results = self._holdings.of_kind(ItemKind.tool_result)
         if results:
             self._try(results[-1], "newest result", int(self._budget * share))
@@ -133,14 +202,14 @@ class _Choosing:
             self._try(users[-1], "last turn", self._room)
 
     def turns_before(self, turns: int) -> None:
-        """What was said in the last turns, newest first."""
+        """The messages of the last turns, newest first."""
         users = self._holdings.of_kind(ItemKind.user_turn)
         if not users:
             return
         since = users[-turns:][0]
-        said = [*users[-turns:-1], *(p for p in self._holdings.of_kind(ItemKind.agent_msg) if p > since)]
+        messages = [*users[-turns:-1], *(p for p in self._holdings.of_kind(ItemKind.agent_msg) if p > since)]
         room, misses = min(int(self._budget * TURNS_SHARE), self._room), 0
-        for place in sorted(said, reverse=True):
+        for place in sorted(messages, reverse=True):
             before = self._room
             misses = 0 if self._try(place, "recent turn, verbatim", room) else misses + 1
             room -= before - self._room
@@ -148,16 +217,16 @@ class _Choosing:
                 break
 
     def without_answered_calls(self, order: Sequence[int]) -> list[int]:
-        """Candidates that tell something alone: a call that was answered comes with its result or not at all."""
+        """The candidates without calls that have a result: these are selected with their result or not at all."""
         calls = self._holdings.of_kind(ItemKind.tool_call)
-        answered = {place for place in calls if self._holdings.is_answered(self._holdings[place])}
-        for place in answered - self._taken:
+        with_result = {place for place in calls if self._holdings.is_answered(self._holdings[place])}
+        for place in with_result - self._selected:
             if self._holdings.duplicate_of(place) is None:
                 self._reasons[place] = "its result was not taken"
-        return [place for place in order if place not in answered]
+        return [place for place in order if place not in with_result]
 
     def by_score(self, order: Sequence[int], shares: Mapping[ItemKind, float]) -> list[int]:
-        """Takes candidates while they fit; gives back those that only their kind's share may have kept out."""
+        """Select candidates while they fit. Returns those that may fit without the share of their kind."""
         waiting: list[int] = []
         misses = dict.fromkeys(ItemKind, 0)
         for at, place in enumerate(order):
@@ -165,29 +234,31 @@ class _Choosing:
                 return [*waiting, *order[at:]]
             kind = self._holdings[place].kind
             if misses[kind] < MOST_MISSES:
-                if place in self._taken or self._holdings.duplicate_of(place) is not None:
+                if place in self._selected or self._holdings.duplicate_of(place) is not None:
                     continue
                 share = int(shares.get(kind, 1) * self._budget) - self._spent.get(kind, 0)
-                taken = self._try(place, "relevant or recent", share)
-                misses[kind] = 0 if taken else misses[kind] + 1
-                if taken or share >= self._room:
+                fits = self._try(place, "relevant or recent", share)
+                misses[kind] = 0 if fits else misses[kind] + 1
+                if fits or share >= self._room:
                     continue
             waiting.append(place)
         return waiting
 
     def _try(self, place: int, reason: str, room: int) -> bool:
-        """Takes a place with all that it needs, if that fits into so many tokens."""
-        if place in self._taken:
+        """Select a place with all that it needs, if they fit into `room` tokens."""
+        if place in self._selected:
             return True
         room = max(min(room, self._room), 0)
-        closure = closure_of(self._holdings, place, self._taken, room // LEAST_COST)
+        closure = closure_of(self._holdings, place, self._selected, room // LEAST_COST)
         if closure.lacks is not None:
             self._reasons[place] = f"needs {closure.lacks}, which is not in the session"
             return False
         cost = 0
         for before, each in pairwise((None, *closure.places)):
             assert each is not None
-            bare = self._is_answered_call(each) and not self._is_result(before)
+            item = self._holdings[each]
+            with_result = before is not None and self._holdings[before].kind is ItemKind.tool_result
+            bare = item.kind is ItemKind.tool_call and self._holdings.is_answered(item) and not with_result
             price = self._cost_within(each, room - cost, unanswered=bare)
             if price is None:
                 self._reasons[place] = self._why_not(place, each, room - cost)
@@ -199,7 +270,7 @@ class _Choosing:
 
     def _take(self, group: tuple[int, ...], reason: str, cost: int, *, needed: bool = False) -> None:
         self._groups.append(Group(group, cost, needed))
-        self._taken.update(group)
+        self._selected.update(group)
         self._room -= cost
         self._reasons |= dict.fromkeys(group, reason)
         for place in group:
@@ -210,29 +281,22 @@ class _Choosing:
         """The tokens of an item, of its header and of what separates it from the next."""
         item = self._holdings[place]
         head = header(item, self._holdings.mark, unanswered=unanswered)
-        return len(self._tokens.known(item).ids) + len(self._tokens.glue(BETWEEN)) + len(self._tokens.glue(head))
+        return len(self._tokens.ids_of(item).ids) + len(self._tokens.glue(BETWEEN)) + len(self._tokens.glue(head))
 
     def _cost_within(self, place: int, room: int, *, unanswered: bool = False) -> int | None:
-        """The cost, or None where there is no room or no tokenization."""
+        """The cost, or None if there is no room or the text cannot be tokenized."""
         item = self._holdings[place]
-        if room <= 0 or self._tokens.surely_exceeds(item, room) or self._tokens.known(item).failure:
+        if room <= 0 or self._tokens.surely_exceeds(item, room) or self._tokens.ids_of(item).failure:
             return None
         cost = self._cost(place, unanswered=unanswered)
         return cost if cost <= room else None
-
-    def _is_answered_call(self, place: int) -> bool:
-        item = self._holdings[place]
-        return item.kind is ItemKind.tool_call and self._holdings.is_answered(item)
-
-    def _is_result(self, place: int | None) -> bool:
-        return place is not None and self._holdings[place].kind is ItemKind.tool_result
 
     def _why_not(self, place: int, each: int, room: int) -> str:
         item = self._holdings[each]
         who = "" if each == place else f"{item.id}, which it needs: "
         if room > 0 and not self._tokens.surely_exceeds(item, room):
-            failure = self._tokens.known(item).failure
+            failure = self._tokens.ids_of(item).failure
             if failure:
                 return f"{who}cannot be tokenized: {failure}"
-        # How many more is not told: earlier packs may have found out or not, and the same question has one answer.
+        # Without the exact number: it depends on what earlier packs tokenized, and the same request has one answer.
         return f"{who}does not fit: more than the {max(room, 0)} tokens left"

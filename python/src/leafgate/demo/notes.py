@@ -1,6 +1,6 @@
-"""A plain MCP server for the embedded default: notes with small, large and structured results, and no ids of its own.
+"""A plain MCP server for the embedded default: notes with small, large and structured results, without ids.
 
-Run as `python -m leafgate.demo.notes`. It knows nothing of leafgate: the notes are made up here, always the same.
+Run as `python -m leafgate.demo.notes`. It does not import leafgate; the notes are generated, always the same.
 """
 
 from __future__ import annotations

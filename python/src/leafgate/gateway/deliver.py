@@ -1,314 +1,330 @@
-"""The one door through which foreign content leaves. In: a raw result. Out: a result that a model may read.
+"""The one way by which foreign content leaves: a raw result, or a view of what was withheld, for a model to read.
 
-Awaits the ArtifactStore port. Order: clean, shorten (what is withheld is stored), give ids. Nothing goes round it.
+In this order: clean it, shorten it (what is withheld is stored), give its texts ids. Everything that needs the cleaner
+or the output check happens in the first step, before any id is made.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
-from sys import maxsize
 from time import thread_time
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from anyio import lowlevel, to_thread
+from anyio import lowlevel
 
-from leafgate.codec.ledger import Ledger
-from leafgate.codec.read_leaf import (
-    find_codec_meta,
-    is_legacy_block,
-    is_text_block,
-    strip_everywhere,
-    without_payload,
+from leafgate.clean.cleaner import Cleaner
+from leafgate.clean.result import Cleaned
+from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
+from leafgate.digest.digest import NotKept
+from leafgate.digest.instance import FindViolations, Shortened
+from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResult, Withheld, screen
+from leafgate.digest.size import total
+from leafgate.digest.views import show
+from leafgate.gateway.result import Delivered
+from leafgate.gateway.serving import (
+    THREAD_FROM,
+    UNTRACED,
+    Workload,
+    estimate_size,
+    max_bytes,
+    note,
+    note_cleaning,
+    note_tokens_out,
+    run_sized,
 )
-from leafgate.codec.write_leaf import with_payload
-from leafgate.firewall.cleaner import Cleaner
-from leafgate.firewall.digest import NotKept
-from leafgate.firewall.fit import total
-from leafgate.firewall.screen import DEFAULT_INLINE, Screened, Withheld, screen, structured_facts
-from leafgate.gateway.room import LARGE_FROM, Room
-from leafgate.gateway.serving import UNTRACED
-from leafgate.model.call import Asking, Origin
-from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ArtifactRef, ResultEnvelope
+from leafgate.gateway.snapshot import Snapshot
+from leafgate.model.envelope import Artifact, ArtifactRef, Origin
 from leafgate.model.errors import GatewayError, StoreError
 from leafgate.model.leaf import Level
+from leafgate.model.request import Request
+from leafgate.model.rights import CapabilityPolicy
 from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
 from leafgate.tokens.encoder import Encoder
 
 log = logging.getLogger("leafgate.gateway")
 
-# Of bytes: so many are cleaned and tokenized in some 5 ms, and the loop is to be held for 20 ms at most.
-THREAD_FROM: Final = 8_192
-# A result may have ten thousand blocks: others get their turn while so many of them are reported.
+# A result may have ten thousand blocks: other requests get their turn while so many of them are reported.
 REPORTS_AT_ONCE: Final = 200
 SUMMARY_CHARS: Final = 500
 
-_PLAIN: Final = frozenset((int, float, bool, type(None)))
+# Keys in the `_meta` of a server's result that are not for the gateway's client: of the protocol, which is another one
+# on this side, and those that the gateway itself sets.
+OWN_META_PREFIXES: Final = ("io.modelcontextprotocol/", "leafgate/")
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
-Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class Door:
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
     """What delivering needs: the ports, the cleaner, the counter, the budget, and the encoder of a digest.
 
-    Servers with a policy of their own have their cleaner in `clean_for`, and their leaves' check in `level_for`.
+    Servers with their own policy have their cleaner in `clean_for`, and the check of their leaves in `level_for`.
     """
 
     artifacts: ArtifactStore
     recorder: Recorder
     clean: Cleaner
     count: Count
-    budget: int
-    level: Level
     encoder_of: Callable[[str], Awaitable[Encoder]]
+    budget: int = DEFAULT_BUDGET
+    level: Level = "canonical"
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
     tracer: Tracer = UNTRACED
-    room: Room = field(default_factory=Room)
+    workload: Workload = field(default_factory=Workload)
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
         return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
 
-    async def ledger(self, asking: Asking, origin: Origin | None = None) -> Ledger | None:
-        """Where the ids of a result's texts are kept; None for a client that gets no ids.
+    async def encoder(self, request: Request) -> Encoder | None:
+        """The encoder of the client's map; None for a client that gets no ids.
 
         A map that was there when the call began may be gone by now. The answer is worth more than its ids.
         """
-        if asking.map_digest is None:
+        if request.map_digest is None:
             return None
         try:
-            encoder = await self.encoder_of(asking.map_digest)
+            return request.encoder or await self.encoder_of(request.map_digest)
         except GatewayError:
             return None
+
+    def ledger(self, encoder: Encoder | None, origin: Origin | None = None) -> Ledger | None:
+        """Where the ids of a result's texts are kept; None without an encoder."""
+        if encoder is None:
+            return None
         level = self.level if origin is None else self.level_for.get(origin.server, self.level)
-        return Ledger(encoder, level, thread_time)  # of this thread alone: what others did meanwhile is no cost
+        return Ledger(encoder, level, thread_time)  # of this thread alone: what other threads do is not its cost
 
     def counter(self, ledger: Ledger | None) -> Count:
         """Counts as the receiving model does, where its map is known."""
-        return total(self.count if ledger is None else ledger.count)
+        return self.count if ledger is None else ledger.count
 
 
-class _Tally:
-    """What became of the text blocks of one result: the tool's, and those that the gateway wrote in their place."""
+@dataclass(frozen=True)
+class _Clean:
+    """A raw result after the first step.
 
-    def __init__(self) -> None:
-        self.reports: list[LeafReport] = []
-        self.own: list[LeafReport] = []
+    `is_broken`: its structured content, whole when the server sent it, breaks the schema since it was cleaned.
+    """
 
-    def add(self, report: LeafReport, *, is_own: bool) -> None:
-        (self.own if is_own else self.reports).append(report)
-
-    async def tell(self, recorder: Recorder, origin: Origin, map_digest: str) -> None:
-        for told, report in enumerate(self.reports, 1):
-            recorder.leaf(origin, map_digest, report)
-            if told % REPORTS_AT_ONCE == 0:
-                await lowlevel.checkpoint()
-        for report in self.own:
-            recorder.own_text(map_digest, report.tokens, report.tokenize_seconds)
-
-    def as_json(self) -> dict[str, Any]:
-        outcomes = Counter(report.outcome for report in self.reports)
-        rejected = Counter(report.rejected for report in self.reports if report.rejected is not None)
-        body: dict[str, Any] = {"leafBypasses": outcomes["leaf"], "tokenizeCalls": outcomes["shim"]}
-        return body | ({"rejected": dict(rejected)} if rejected else {})
+    screening: ScreenedResult
+    ledger: Ledger | None
+    is_broken: bool
+    server_meta: Mapping[str, Any]
 
 
 async def deliver_result(
-    door: Door,
-    asking: Asking,
+    delivery: Delivery,
+    request: Request,
     origin: Origin,
     raw: Mapping[str, Any],
     *,
     provenance: Mapping[str, Any] | None = None,
-    structured: bool = False,
+    find_violations: FindViolations | None = None,
     may_have_leaves: bool = True,
-) -> dict[str, Any]:
-    """A tool's result, cleaned, shortened, and with ids of the client's map.
+) -> Delivered:
+    """A server's result, cleaned, shortened, and with ids of the client's map.
 
-    `provenance`: what else is to be told. `structured`: the structured content goes along, clean and whole, for a
-    client that knows the tool's output schema. Resources and prompts come as such results too; they have no leaves,
-    so that tokenizing them is no shim that a server could spare us.
+    `provenance` is added to the envelope's. With `find_violations`, for a plain client that knows the tool's output
+    schema, structured content and the server's `_meta` go along; where cleaning broke the structured content, the
+    envelope says that it was not the server. Resources and prompts come as such results too; they have no leaves that
+    a server could have sent.
     """
-    size = rough_size(raw.get("content"), raw.get("structuredContent"))
-    async with nullcontext() if size < THREAD_FROM else in_room(door, raw):
-        return await _delivered(
-            door,
-            asking,
-            origin,
-            raw,
-            size=size,
-            provenance=provenance,
-            structured=structured,
-            may_have_leaves=may_have_leaves,
+    size = estimate_size(raw.get("content"), raw.get("structuredContent"))
+    async with nullcontext() if size < THREAD_FROM else delivery.workload.reserve(raw):
+        encoder = await delivery.encoder(request)
+        with delivery.tracer.stage("screen"):
+            takes_any = request.client is None or request.client.takes_any_json
+            if not takes_any and not isinstance(raw.get("structuredContent", {}), Mapping):
+                find_violations = None  # it becomes a text
+            wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
+            wants["with_facts"] = request.envelope == "full"
+            clean = await run_sized(size, partial(_clean_result, delivery, origin, raw, encoder, **wants))
+            screening, ledger = clean.screening, clean.ledger
+        with delivery.tracer.stage("store"):
+            blocks, own, refs = await _store(delivery, request, origin, clean)
+        own = own if may_have_leaves else set(range(len(blocks)))
+        with delivery.tracer.stage("ids"):
+            content, reports, own_reports = await run_sized(size, partial(_add_ids, blocks, own, ledger, request))
+        source = {"server": origin.server, "tool": origin.tool, **(provenance or {}), **screening.provenance}
+        if ledger is not None:
+            source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
+        if clean.is_broken:
+            source["output_check"] = "broken_by_cleaning"
+        for number, report in enumerate(reports, 1):
+            delivery.recorder.leaf(origin, request.map_digest or "", report)
+            if number % REPORTS_AT_ONCE == 0:
+                await lowlevel.checkpoint()
+        for report in own_reports:
+            delivery.recorder.own_text(request.map_digest or "", report.tokens, report.tokenize_seconds)
+        structured = screening.structured
+        largest = max((ref for ref in refs if ref.lines), key=lambda ref: ref.bytes, default=None)
+        handle = None if largest is None else largest.handle
+        note_cleaning(screening.report)
+        withheld = [slot for slot in screening.slots if isinstance(slot, Withheld)]
+        if withheld:
+            note(cut={"parts": len(withheld), "bytes": sum(len(slot.content) for slot in withheld)})
+        if ledger is not None:
+            note_tokens_out(sum(report.tokens for report in (*reports, *own_reports)))
+        return Delivered(
+            "error" if raw.get("isError") is True else "ok",
+            summary="\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
+            if refs
+            else "",
+            facts=screening.facts,
+            artifacts=tuple(refs),
+            provenance=source,
+            content=tuple(content),
+            structured_content=None if structured is None else structured.with_note(handle),
+            has_structured=structured is not None,
+            server_meta=clean.server_meta,
         )
 
 
-async def _delivered(
-    door: Door,
-    asking: Asking,
+async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
+    """The content of a text that the gateway wrote itself: cards, schemas, views, errors."""
+    block: Block = {"type": "text", "text": text}
+    encoder = await delivery.encoder(request)
+    if encoder is None:
+        return (block,)
+    annotated, entry = await run_sized(
+        max_bytes(text), lambda: Ledger(encoder, delivery.level, thread_time).annotate(block, request.form)
+    )
+    delivery.recorder.own_text(request.map_digest or "", len(entry.ids or ()), entry.tokenize_seconds)
+    note_tokens_out(len(entry.ids or ()))
+    return (annotated,)
+
+
+async def view(
+    delivery: Delivery,
+    request: Request,
+    handle: object,
+    selector: object,
+    *,
+    visible: Snapshot | None = None,
+    policy: CapabilityPolicy | None = None,
+) -> Delivered:
+    """tool_view: the selected part of what was withheld. Its last line says what it is a part of and how to go on.
+
+    A handle of another owner, a forged one and an expired one look alike. A view is subject to the policy of the call
+    that made the artifact: what is denied now cannot be read on. `visible` is the part of the catalog that the caller
+    may know of; None where neither it nor a policy limits a view.
+    """
+    if not isinstance(handle, str):
+        raise GatewayError("ARGS_INVALID", "handle is a text")
+    artifact = await delivery.artifacts.get(request.owner, handle)
+    if artifact is None:
+        raise GatewayError("VIEW_FAILED", "this handle is unknown or has expired", path=handle[:64])
+    if artifact.origin is not None:
+        note(server=artifact.origin.server, tool=artifact.origin.tool)
+    check_access(artifact.origin, request, visible, policy)
+    count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
+    work = partial(show, selector, artifact, delivery.cleaner(artifact.origin), count, delivery.budget)
+    page = await run_sized(len(artifact.content), work)
+    text = await deliver_text(delivery, request, page.text)
+    return Delivered("ok", content=text if page.block is None else (page.block, *text))
+
+
+def check_access(
+    origin: Origin | None, request: Request, visible: Snapshot | None, policy: CapabilityPolicy | None
+) -> None:
+    """Raise PERMISSION_DENIED where the caller may no longer see what a tool answered earlier."""
+    if origin is None or visible is None:
+        return
+    every = (item for shelf in visible.shelves for item in shelf.catalog)
+    items = [item for item in every if (item.server, item.upstream_name) == (origin.server, origin.tool)]
+    tools = [item for item in items if item.kind == "tool"]
+    is_denied = policy is not None and any(policy.judge(item, request.principal) == "deny" for item in tools)
+    if not items or is_denied:
+        note(denied_by="policy")
+        raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
+
+
+async def clean_value(raw: Mapping[str, Any], cleaner: Cleaner, *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Foreign JSON that goes out whole, without ids. Texts under the keys `keep` are opaque (addresses, bytes)."""
+
+    def work() -> Cleaned[dict[str, Any]]:
+        stripped = strip_everywhere(raw)  # ids spell texts, and nothing checks them here
+        clean = cleaner.json(stripped)
+        value = _restore(clean.value, stripped, frozenset(keep)) if isinstance(clean.value, dict) else {}
+        return Cleaned(value, clean.report)
+
+    result = await run_sized(estimate_size(raw), work)
+    note_cleaning(result.report)
+    return result.value
+
+
+def _clean_result(
+    delivery: Delivery,
     origin: Origin,
     raw: Mapping[str, Any],
+    encoder: Encoder | None,
     *,
-    size: int,
-    provenance: Mapping[str, Any] | None,
-    structured: bool,
+    find_violations: FindViolations | None,
     may_have_leaves: bool,
-) -> dict[str, Any]:
-    cleaner, ledger = door.cleaner(origin), await door.ledger(asking, origin)
-    with door.tracer.stage("screen"):
-        screened = await off_loop(size, partial(_screened, door, raw, cleaner, ledger, may_have_leaves))
-    with door.tracer.stage("store"):
-        kept, own, refs = await _store(door, asking, origin, screened.slots, door.counter(ledger))
-    tally = _Tally()
-    own = own if may_have_leaves else set(range(len(kept)))
-    with door.tracer.stage("ids"):
-        visible = await off_loop(size, partial(_with_ids, kept, own, ledger, asking, tally))
-    await tally.tell(door.recorder, origin, asking.map_digest or "")
-    is_error = raw.get("isError") is True
-    told: dict[str, Any] = {"server": origin.server, "tool": origin.tool, **(provenance or {})}
-    told |= screened.found.as_provenance()
-    if screened.annotations:
-        told["content_annotations"] = list(screened.annotations)
+    with_facts: bool,
+) -> _Clean:
+    ledger = delivery.ledger(encoder, origin)
+    blocks, unwritten = read_blocks(raw, may_have_leaves=may_have_leaves)
     if ledger is not None:
-        told |= {"map_id": asking.map_digest, "codec": tally.as_json()}
-    envelope = ResultEnvelope(
-        "error" if is_error else "ok",
-        summary=_summary(kept) if refs else "",
-        facts=structured_facts(raw.get("structuredContent"), cleaner) or screened.facts,
-        artifacts=tuple(refs),
-        provenance=told,
+        ledger.add_claims(blocks)
+    structured = whole = raw.get("structuredContent")
+    if unwritten is not None or find_violations is not None:
+        structured = strip_everywhere(whole) if unwritten is None else unwritten
+    cleaner = delivery.cleaner(origin)
+    screening = screen(
+        blocks,
+        structured,
+        cleaner,
+        count=delivery.counter(ledger),
+        budget=delivery.budget,
+        inline=delivery.inline_bytes,
+        is_written=unwritten is None,
+        find_violations=find_violations,
+        with_facts=with_facts,
     )
-    result: dict[str, Any] = {"content": visible, "isError": is_error}
-    if structured and isinstance(raw.get("structuredContent"), Mapping):
-        result["structuredContent"] = await off_loop(size, partial(_clean_structured, raw, cleaner))
-    return result | {"_meta": {ENVELOPE_META_KEY: envelope.as_json()}}
+    if find_violations is None:
+        return _Clean(screening, ledger, is_broken=False, server_meta={})
+    if whole is None and "structuredContent" in raw:  # null is a value too
+        screening = replace(screening, structured=Shortened(None))
+    shown = screening.structured
+    is_broken = shown is not None and shown.value != whole and bool(find_violations(shown.value))
+    return _Clean(screening, ledger, is_broken, _clean_meta(raw.get("_meta"), cleaner, delivery.inline_bytes))
 
 
-async def deliver_own(
-    door: Door, asking: Asking, text: str, *, is_error: bool = False, meta: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """A text that the gateway wrote itself: cards, schemas, views, errors."""
-    block: Block = {"type": "text", "text": text}
-    ledger = await door.ledger(asking)
-    if ledger is not None:
-        block, known = await off_loop(_most_bytes(text), partial(ledger.annotate, block, asking.form))
-        door.recorder.own_text(asking.map_digest or "", len(known.ids or ()), known.tokenize_seconds)
-    result: dict[str, Any] = {"content": [dict(block)], "isError": is_error}
-    return result | ({"_meta": dict(meta)} if meta else {})
-
-
-@asynccontextmanager
-async def in_room(door: Door, raw: Mapping[str, Any]) -> AsyncIterator[None]:
-    """Inside this context a raw result may be worked on, however large it is."""
-    async with door.room.of(await _whole_size(raw)):
-        yield
-
-
-async def off_loop(size: int, work: Callable[[], Answer]) -> Answer:
-    """Large work goes to a thread, so that no other client waits for it."""
-    return work() if size < THREAD_FROM else await to_thread.run_sync(work)
-
-
-def _screened(
-    door: Door, raw: Mapping[str, Any], cleaner: Cleaner, ledger: Ledger | None, may_have_leaves: bool
-) -> Screened:
-    blocks, untold = _readable(raw, may_have_leaves)
-    if ledger is not None:
-        ledger.hear(blocks)
-    count = door.counter(ledger)
-    return screen(blocks, untold, cleaner, count=count, budget=door.budget, inline=door.inline_bytes)
-
-
-def _readable(raw: Mapping[str, Any], may_have_leaves: bool) -> tuple[list[Block], Any]:
-    """The content, with withdrawn siblings folded into their text blocks, and structured content that no text tells."""
-    content = raw.get("content")
-    listed = content if isinstance(content, Sequence) and not isinstance(content, str) else []
-    blocks: list[Block] = []
-    for index, block in enumerate(listed):
-        if not isinstance(block, Mapping) or is_legacy_block(block):
-            continue
-        found = find_codec_meta(raw, index) if may_have_leaves else None
-        rest = strip_everywhere(block)  # ids elsewhere than on a text block have nobody who judges them
-        blocks.append(rest if found is None else with_payload(rest, found.as_json()))
-    structured = raw.get("structuredContent")
-    if structured is not None and any(_tells(block, structured) for block in blocks):
-        structured = None
-    return blocks, strip_everywhere(structured)
-
-
-def _clean_structured(raw: Mapping[str, Any], cleaner: Cleaner) -> Any:
-    return cleaner.json(strip_everywhere(raw["structuredContent"])).value
-
-
-def _tells(block: Block, structured: object) -> bool:
-    """Whether this block's text is the structured content written out, as servers do for older clients: as JSON, or,
-    where it has but one member, as the text that this is."""
-    if not is_text_block(block):
-        return False
-    if isinstance(structured, Mapping) and [*structured.values()] == [block["text"]]:
-        return True
-    try:
-        return bool(json.loads(block["text"]) == structured)
-    except (ValueError, RecursionError):
-        return False
-
-
-async def _whole_size(raw: Mapping[str, Any]) -> int:
-    """In bytes, where there are many."""
-    size = rough_size(raw, most=LARGE_FROM)
-    return size if size < LARGE_FROM else await to_thread.run_sync(partial(rough_size, raw, most=maxsize))
-
-
-def rough_size(*values: Any, most: int = THREAD_FROM) -> int:
-    """Enough to know whether the work is large, and not more: what is beyond `most` is not looked at."""
-    size = 0
-    waiting: list[Any] = [*values]
-    while waiting and size < most:
-        value = waiting.pop()
-        if isinstance(value, str):
-            size += _most_bytes(value)
-        elif isinstance(value, dict | Mapping):
-            size += 16 + len(value)
-            for inside in value.values():  # texts at once: most are decided by them
-                if isinstance(inside, str):
-                    size += _most_bytes(inside)
-                else:
-                    waiting.append(inside)
-        elif isinstance(value, list):
-            size += 16 + len(value)
-            if size < most and not _PLAIN.issuperset(map(type, value)):  # ids and vectors are many, and hold nothing
-                waiting += value
-    return size
-
-
-def _most_bytes(text: str) -> int:
-    return len(text) if text.isascii() else 4 * len(text)
+def _clean_meta(meta: Any, cleaner: Cleaner, limit: int) -> Mapping[str, Any]:
+    """What a plain client gets of the `_meta` of a server's result; nothing if it is larger than `limit` bytes."""
+    if not isinstance(meta, Mapping):
+        return {}
+    foreign = {key: each for key, each in meta.items() if not str(key).startswith(OWN_META_PREFIXES)}
+    if not foreign or estimate_size(foreign, limit=limit) >= limit:
+        return {}
+    clean = cleaner.json(strip_everywhere(foreign)).value
+    return clean if isinstance(clean, dict) else {}
 
 
 async def _store(
-    door: Door, asking: Asking, origin: Origin, slots: Sequence[Block | Withheld], count: Count
+    delivery: Delivery, request: Request, origin: Origin, clean: _Clean
 ) -> tuple[list[Block], set[int], list[ArtifactRef]]:
-    """Stores what is withheld; its handle completes what stands in its place, which is the gateway's own."""
+    """Store what is withheld; its handle completes the block in its place, which is the gateway's own."""
     blocks: list[Block] = []
     own: set[int] = set()
     refs: list[ArtifactRef] = []
-    for slot in slots:
+    for slot in clean.screening.slots:
         if not isinstance(slot, Withheld):
             blocks.append(slot)
             continue
         label = f"{origin.server}:{origin.tool}"
         artifact = Artifact(slot.content, slot.media_type, label, origin, slot.size is not None)
-        handle, why_not = await _kept(door, asking, artifact)
+        handle, why_not = await _put(delivery, request, artifact)
         block = slot.block(handle, why_not)
         if handle is not None:
             refs.append(_ref(handle, slot))
@@ -316,14 +332,15 @@ async def _store(
             own.add(len(blocks))
             blocks.append(block)
         if slot.size is not None and slot.digest is not None:
-            door.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle, why_not)))
+            count = total(delivery.counter(clean.ledger))
+            delivery.recorder.shortened(origin, slot.size.tokens, count(slot.digest.text(handle, why_not)))
     return blocks, own, refs
 
 
-async def _kept(door: Door, asking: Asking, artifact: Artifact) -> tuple[str | None, NotKept]:
+async def _put(delivery: Delivery, request: Request, artifact: Artifact) -> tuple[str | None, NotKept]:
     """The handle, if there is one. A store that fails costs the rest of a result, and not what is shown of it."""
     try:
-        return await door.artifacts.put(asking.owner, artifact), "too large to be kept"
+        return await delivery.artifacts.put(request.owner, artifact), "too large to be kept"
     except StoreError as error:
         log.error("an artifact of %s cannot be kept: %s", artifact.label, error)
         return None, "not kept: the gateway's store fails"
@@ -332,29 +349,43 @@ async def _kept(door: Door, asking: Asking, artifact: Artifact) -> tuple[str | N
 def _ref(handle: str, slot: Withheld) -> ArtifactRef:
     resource = slot.piece.block.get("resource")
     uri = str(resource.get("uri", "")) if isinstance(resource, Mapping) else ""
-    if slot.size is None:
-        return ArtifactRef(handle, slot.media_type, len(slot.content), uri=uri)
-    size = slot.size
-    return ArtifactRef(
-        handle, slot.media_type, len(slot.content), size.tokens, size.lines, tokens_estimated=size.estimated, uri=uri
-    )
+    ref, size = ArtifactRef(handle, slot.media_type, len(slot.content), uri=uri), slot.size
+    return ref if size is None else replace(ref, tokens=size.tokens, lines=size.lines, tokens_estimated=size.estimated)
 
 
-def _summary(blocks: Sequence[Block]) -> str:
-    return "\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
-
-
-def _with_ids(
-    blocks: Sequence[Block], own: set[int], ledger: Ledger | None, asking: Asking, tally: _Tally
-) -> list[dict[str, Any]]:
-    visible: list[dict[str, Any]] = []
+def _add_ids(
+    blocks: Sequence[Block], own: set[int], ledger: Ledger | None, request: Request
+) -> tuple[list[Block], list[LeafReport], list[LeafReport]]:
+    """The blocks with ids, and reports on the texts: the tool's, and those that the gateway wrote in their place."""
+    content: list[Block] = []
+    reports: list[LeafReport] = []
+    own_reports: list[LeafReport] = []
     for index, block in enumerate(blocks):
         if not is_text_block(block):
-            visible.append(dict(block))
+            content.append(block)
         elif ledger is None:
-            visible.append(dict(without_payload(block)))
+            content.append(without_payload(block))
         else:
-            made, known = ledger.annotate(block, asking.form)
-            visible.append(dict(made))
-            tally.add(known.report, is_own=index in own)
-    return visible
+            annotated, entry = ledger.annotate(block, request.form)
+            content.append(annotated)
+            (own_reports if index in own else reports).append(entry.report)
+    return content, reports, own_reports
+
+
+def _count_outcomes(reports: Sequence[LeafReport]) -> dict[str, Any]:
+    outcomes = Counter(report.outcome for report in reports)
+    rejected = Counter(report.rejected for report in reports if report.rejected is not None)
+    body: dict[str, Any] = {"leafBypasses": outcomes["leaf"], "tokenizeCalls": outcomes["shim"]}
+    return body | ({"rejected": dict(rejected)} if rejected else {})
+
+
+def _restore(clean: Any, raw: Any, keep: frozenset[str]) -> Any:
+    """The clean value, with the texts under the keys `keep` as they were."""
+    if isinstance(clean, dict) and isinstance(raw, Mapping) and len(clean) == len(raw):
+        return {
+            key: source if name in keep and isinstance(source, str) else _restore(value, source, keep)
+            for (key, value), (name, source) in zip(clean.items(), raw.items(), strict=True)
+        }
+    if isinstance(clean, list) and isinstance(raw, list):
+        return [_restore(value, source, keep) for value, source in zip(clean, raw, strict=False)]
+    return clean

@@ -1,29 +1,39 @@
-"""One admitted call, sent to its server: past the breaker, and again where that may help. In: a call. Out: its answer.
+"""Sends one admitted call to its server: past the breaker, and again where a retry may help.
 
-Awaits the Upstream port, and sleeps through the function it is given. Raises UpstreamFailure, or GatewayError while a
-breaker is open; a tool's own error is an answer like any other, and is never asked for twice.
+Raises UpstreamFailure, or GatewayError while a breaker is open. The error of a tool is a result like any other, and is
+not retried.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Final
 
 import anyio
 
-from leafgate.admission.breaker import Breaker, BreakerPolicy, End, ask_breaker, tell_breaker
-from leafgate.admission.retry import TRANSIENT, RetryPolicy
+from leafgate.admission.retry import TRANSIENT, Breaker, BreakerPolicy, End, RetryPolicy, admit_call, end_call
+from leafgate.clean.cleaner import Cleaner
+from leafgate.gateway.deliver import Delivery, clean_value
+from leafgate.gateway.serving import end_of, set_server
 from leafgate.model.errors import GatewayError, UpstreamFailure
+from leafgate.model.request import ClientChannel
 from leafgate.model.tool import SelectableItem
-from leafgate.ports import Caller, Clock, Sleep, Upstream
+from leafgate.ports import CallEnd, Clock, Sleep, Upstream
+
+# The requests whose name is traced. The URI of a resource may hold what a client filled into a template.
+_TRACED_BY_NAME: Final = ("tools/call", "prompts/get")
+# Addresses that a person is sent to, and the bytes of images and sounds.
+OPAQUE: Final = ("url", "uri", "data", "blob")
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A raw result, and after how many attempts it came."""
+class Answer:
+    """A raw result, and the number of attempts that it took."""
 
     raw: Mapping[str, Any]
     attempts: int
@@ -37,29 +47,38 @@ class Breakers:
         self._clock = clock
         self._states: dict[str, Breaker] = {}
 
-    def admit(self, server: str) -> int:
-        """Lets a call through and gives its turn, or refuses it."""
-        verdict = ask_breaker(self._states.get(server, Breaker()), self._policy, self._clock())
+    @contextmanager
+    def guard(self, server: str) -> Iterator[None]:
+        """Refuse a call, or let it through and note how it ends, also if its caller gives up."""
+        turn = self._admit(server)
+        end: End = "abandoned"
+        try:
+            yield
+            end = "answered"
+        except UpstreamFailure as failure:
+            end = "unreachable" if failure.code in TRANSIENT else "answered"
+            raise
+        finally:
+            state = self._states.get(server, Breaker())
+            self._states[server] = end_call(state, self._policy, self._clock(), turn, end)
+
+    def _admit(self, server: str) -> int:
+        verdict = admit_call(self._states.get(server, Breaker()), self._policy, self._clock())
         self._states[server] = verdict.state
-        if not verdict.may_go:
+        if not verdict.may_run:
             details = {"retry_after": round(verdict.retry_after, 3)}
             message = "the server was not reachable several times in a row and is left alone for a while"
             raise GatewayError("UPSTREAM_UNAVAILABLE", message, details=details)
         return verdict.state.turn
 
-    def tell(self, server: str, turn: int, end: End) -> None:
-        """How a call that was let through ended."""
-        state = self._states.get(server, Breaker())
-        self._states[server] = tell_breaker(state, self._policy, self._clock(), turn, end)
-
     def phases(self) -> dict[str, str]:
-        """For the operator: every breaker that was used, and its phase."""
+        """The phase of every breaker that was used."""
         return {server: state.phase for server, state in sorted(self._states.items())}
 
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """How calls are sent. By default once, and to whatever server."""
+    """How calls are sent. By default once, and without breakers."""
 
     retry: RetryPolicy = RetryPolicy()  # noqa: RUF009  frozen
     breakers: Breakers | None = None
@@ -75,64 +94,102 @@ async def dispatch(
     item: SelectableItem,
     args: Mapping[str, Any],
     how: Dispatcher = SEND_ONCE,
-    client: Caller | None = None,
-) -> Answered:
+    client: ClientChannel | None = None,
+) -> Answer:
     """The server's answer, after as many attempts as the policy allows."""
-
-    async def call() -> Mapping[str, Any]:
-        return await _call(upstream, item, args, client)
-
     attempt = 1
     while True:
         try:
-            return Answered(await _past_breaker(how.breakers, item.server, call), attempt)
+            with nullcontext() if how.breakers is None else how.breakers.guard(item.server):
+                return Answer(await _call(upstream, item, args, client), attempt)
         except UpstreamFailure as failure:
             delay = how.retry.delay_after(attempt, failure.code, how.chance())
             if delay is None:
-                raise _counted(failure, attempt) from failure
+                if attempt == 1:
+                    raise
+                detail, details = f"{failure.detail} (after {attempt} attempts)", {"attempts": attempt}
+                raise UpstreamFailure(
+                    failure.code, detail, message=failure.message, details={**failure.details, **details}
+                ) from failure
         await how.sleep(delay)
         attempt += 1
 
 
-async def _past_breaker(
-    breakers: Breakers | None, server: str, call: Callable[[], Awaitable[Mapping[str, Any]]]
-) -> Mapping[str, Any]:
-    """One attempt. The breaker hears of its end, whichever that is, also if the caller gives up."""
-    if breakers is None:
-        return await call()
-    turn = breakers.admit(server)
-    end: End = "abandoned"
-    try:
-        raw = await call()
-        end = "answered"
-        return raw
-    except UpstreamFailure as failure:
-        end = "unreachable" if failure.code in TRANSIENT else "answered"
-        raise
-    finally:
-        breakers.tell(server, turn, end)
-
-
 async def _call(
-    upstream: Upstream, item: SelectableItem, args: Mapping[str, Any], client: Caller | None
+    upstream: Upstream, item: SelectableItem, args: Mapping[str, Any], client: ClientChannel | None
 ) -> Mapping[str, Any]:
     try:
-        raw = await upstream.call_tool(item.server, item.upstream_name, args, client)
+        params = {"name": item.upstream_name, "arguments": dict(args)}
+        raw = await upstream.request(item.server, "tools/call", params, client)
     except (UpstreamFailure, GatewayError):
         raise
     except Exception as error:
         raise UpstreamFailure("UPSTREAM_ERROR", f"{type(error).__name__}: {error}") from error
     if not isinstance(raw, Mapping):
-        raise UpstreamFailure("UPSTREAM_ERROR", f"the result is no object but {type(raw).__name__}")
+        raise UpstreamFailure("UPSTREAM_ERROR", f"the result is not an object but {type(raw).__name__}")
     return raw
 
 
-def _counted(failure: UpstreamFailure, attempts: int) -> UpstreamFailure:
-    if attempts == 1:
-        return failure
-    return UpstreamFailure(
-        failure.code,
-        f"{failure.detail} (after {attempts} attempts)",
-        message=failure.message,
-        details={**failure.details, "attempts": attempts},
-    )
+class ObservedUpstream:
+    """An Upstream around another. Results and failures pass unchanged."""
+
+    def __init__(self, inner: Upstream, delivery: Delivery) -> None:
+        self._inner = inner
+        self._delivery = delivery
+        self.list_offers = inner.list_offers
+        self.list_hint = inner.list_hint
+        self.watch = inner.watch
+        self.unwatch = inner.unwatch
+        self.servers_with = inner.servers_with
+        self.server_of_resource = inner.server_of_resource
+        self.wait_for_start = inner.wait_for_start
+        self.instance_of = inner.instance_of
+
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
+    ) -> Mapping[str, Any]:
+        if client is not None:
+            client = CleanClient(client, self._delivery.clean_for.get(server, self._delivery.clean))
+        target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
+        set_server(server)
+        started = perf_counter()
+        end: CallEnd = None
+        with self._delivery.tracer.stage("upstream", server=server, method=method, target=target) as span:
+            try:
+                raw = await self._inner.request(server, method, params, client)
+                if method == "tools/call" and isinstance(raw, Mapping) and raw.get("isError") is True:
+                    end = "tool_error"
+                    span.fail(end)
+                return raw
+            except BaseException as error:
+                end = end_of(error)
+                span.fail(str(end))
+                raise
+            finally:
+                self._delivery.recorder.upstream(server, end, perf_counter() - started)
+
+
+class CleanClient:
+    """A ClientChannel around another, to which only cleaned texts are passed on."""
+
+    def __init__(self, inner: ClientChannel, cleaner: Cleaner) -> None:
+        self._inner = inner
+        self._cleaner = cleaner
+        self.owner = inner.owner
+        self.takes_input_requests = inner.takes_input_requests
+        self.takes_any_json = inner.takes_any_json
+        self.resume = inner.resume
+        self.capabilities = inner.capabilities
+        self.log_level = inner.log_level
+        self.meta = inner.meta
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if message is not None:
+            message = (await clean_value({"message": message}, self._cleaner))["message"]
+        await self._inner.progress(progress, total, message)
+
+    async def log(self, params: Mapping[str, Any]) -> None:
+        await self._inner.log(await clean_value(params, self._cleaner))
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._inner.ask(method, await clean_value(params, self._cleaner, keep=OPAQUE))

@@ -1,58 +1,45 @@
-"""tool_execute up to the upstream's answer. In: a snapshot, a tool id, arguments. Out: the raw result and its origin.
+"""tool_execute up to the raw result: a tool id and arguments become what the server answered.
 
-Awaits ports only. The steps stand in their order in `execute`; each ends the call by raising, and nothing later runs.
-Nothing but GatewayError and UpstreamFailure leaves this room.
+The steps stand in their order in `execute`; each ends the call by raising, and then no later one runs. Only
+GatewayError and UpstreamFailure are raised.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from leafgate.admission.cacheable import CachePolicy, cache_key, is_worth_keeping, may_keep
-from leafgate.admission.capability import CapabilityPolicy, Effect, approval_question
-from leafgate.admission.repair import Repair, repair
-from leafgate.admission.validate import NotJsonError, SchemaShelf, TooCostlyError, shape_of
-from leafgate.gateway.dispatch import SEND_ONCE, Answered, Dispatcher, dispatch
-from leafgate.gateway.rights import AS_EVERYBODY, Rights
-from leafgate.gateway.serving import UNTRACED, goes_to
+from leafgate.admission.policy import CachePolicy, cache_key, is_cacheable_result, is_cacheable_tool
+from leafgate.admission.validate import (
+    NotJsonError,
+    Repair,
+    SchemaShelf,
+    TooCostlyError,
+    Violation,
+    measure_json,
+    repair,
+)
+from leafgate.digest.instance import FindViolations
+from leafgate.gateway.approval import ApprovalCase, ApprovalSettings, approve
+from leafgate.gateway.dispatch import SEND_ONCE, Answer, Dispatcher, dispatch
+from leafgate.gateway.serving import UNTRACED, note
 from leafgate.gateway.snapshot import Snapshot
-from leafgate.model.call import Origin
+from leafgate.gateway.tasks import resume_task
+from leafgate.model.envelope import Origin
 from leafgate.model.errors import GatewayError, StoreError, UpstreamFailure
+from leafgate.model.request import LOCAL, Request
+from leafgate.model.rights import CapabilityPolicy, Effect, Quotas
 from leafgate.model.tool import SelectableItem
-from leafgate.ports import Caller, Quotas, ResultCache, Tracer, Upstream
+from leafgate.ports import ResultCache, TaskRecord, Tracer, Upstream
 
 log = logging.getLogger("leafgate.gateway")
 
-# None: the client cannot be asked. Only True is a yes.
-Ask = Callable[[str], Awaitable[bool | None]]
 OutputCheck = Literal["pass", "missing", "too_costly", "unusable_schema"]
 
 MAX_ANNOTATIONS: Final = 4_096  # characters of a server's annotations that a dry run repeats
-
-
-async def cannot_ask(question: str) -> bool | None:
-    """For clients without a person to ask."""
-    return None
-
-
-@dataclass(frozen=True)
-class Requester:
-    """Who calls: whose quota it is, which principal policies know, how to ask for approval, whose cache it shares.
-
-    `client` is handed to the server that works for it, so that the two can talk during the call. `rights` is what this
-    one has instead of what everybody has.
-    """
-
-    owner: str = "local"
-    principal: str | None = None
-    ask: Ask = cannot_ask
-    partition: str = ""
-    client: Caller | None = None
-    rights: Rights = AS_EVERYBODY
 
 
 @dataclass(frozen=True)
@@ -60,6 +47,7 @@ class Controls:
     """What the operator switched on. By default nothing is."""
 
     policy: CapabilityPolicy | None = None
+    approvals: ApprovalSettings = ApprovalSettings()  # noqa: RUF009  frozen
     tolerant_args: bool = False
     quotas: Quotas | None = None
     cache: ResultCache | None = None
@@ -69,42 +57,27 @@ class Controls:
     schemas: SchemaShelf = field(default_factory=SchemaShelf)
 
 
-ANYBODY: Final = Requester()
 NO_CONTROLS: Final = Controls()
 
 
 @dataclass(frozen=True)
-class Executed:
-    """What an upstream answered, untouched, and what the envelope should say of how it came about."""
+class RawResult:
+    """What a server answered, unchanged, and what the envelope says of how it came about.
 
-    origin: Origin
-    raw: Mapping[str, Any]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    attempts: int = 1
-
-
-@dataclass(frozen=True)
-class DryRun:
-    """The report of a call that was judged and not made."""
+    `request` is the one with which an approved call went on, `case` what the approval was about, if the call needed
+    one. `is_resumed`: the call answered the questions of a task.
+    """
 
     item: SelectableItem
-    checks: tuple[tuple[str, str], ...]
-    repairs: tuple[Repair, ...] = ()
+    raw: Mapping[str, Any]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    request: Request = LOCAL
+    case: ApprovalCase | None = None
+    is_resumed: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "dry_run": True,
-            "tool_id": self.item.id,
-            "upstream_name": self.item.upstream_name,
-            "args_valid": True,
-            "annotations": {**_annotations(self.item), "verified": False},
-            "checks": [{"name": name, "status": status} for name, status in self.checks],
-        }
-        return body | ({"arg_repairs": [each.as_json() for each in self.repairs]} if self.repairs else {})
-
-    def text(self) -> str:
-        """The report as one line. Its annotations and name are the server's words: clean it before it is shown."""
-        return json.dumps(self.as_json(), ensure_ascii=False, separators=(",", ":"))
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.item.server, self.item.upstream_name)
 
 
 @dataclass(frozen=True)
@@ -117,43 +90,80 @@ class _Call:
     repairs: tuple[Repair, ...] = ()
 
 
+FindTask = Callable[[Request], Awaitable[TaskRecord | None]]
+
+
+async def _no_task(request: Request) -> TaskRecord | None:
+    return None
+
+
 async def execute(
     snapshot: Snapshot,
     upstream: Upstream,
     tool_id: object,
     args: object,
     *,
-    requester: Requester = ANYBODY,
+    request: Request = LOCAL,
     controls: Controls = NO_CONTROLS,
     tracer: Tracer = UNTRACED,
-) -> Executed:
-    """The whole way of a call, step by step (spec 3.2)."""
+    find_task: FindTask = _no_task,
+) -> RawResult:
+    """The whole way of a call, step by step (spec 3.2). `find_task` finds the task whose questions the call answers."""
     with tracer.stage("admission"):
         call = hydrate(snapshot, tool_id, args)
-        goes_to(call.item.server)
-        call = gate(call, requester, controls)
-        await approve(call, requester)
+        note(server=call.item.server, tool=call.item.upstream_name)
+        call = gate(call, request, controls)
+        is_required = call.approval == "require_approval"
+        case = ApprovalCase(call.item, args, request, controls.approvals)
+        if is_required or _is_resumed(request):
+            approved = await approve(case, is_required=is_required)
+            if not isinstance(approved, Request):  # a question to the client
+                return RawResult(call.item, approved)
+            request = approved
+        if is_required:
+            note(approval="given")
         call = repair_args(call, controls)
         validate_args(call, controls)
-        await take_quota(controls, requester, "tool_execute", call.item.id)
-    return await _cached(call, requester, controls) or await _dispatched(call, requester, upstream, controls)
+        await take_quota(controls, request, "tool_execute", call.item.id)
+        task = await find_task(request) if _is_resumed(request) else None
+    result = await _read_cache(call, request, controls) or await _send(call, request, upstream, controls, task)
+    return replace(result, request=request, case=case if is_required else None, is_resumed=task is not None)
+
+
+def _is_resumed(request: Request) -> bool:
+    """Whether the request answers questions of an earlier round."""
+    return request.client is not None and bool(request.client.resume)
 
 
 async def rehearse(
-    snapshot: Snapshot,
-    tool_id: object,
-    args: object,
-    *,
-    requester: Requester = ANYBODY,
-    controls: Controls = NO_CONTROLS,
-) -> DryRun:
-    """The same way as far as it costs nothing: nobody is asked, no quota is used, no server hears of it."""
+    snapshot: Snapshot, tool_id: object, args: object, *, request: Request = LOCAL, controls: Controls = NO_CONTROLS
+) -> dict[str, Any]:
+    """The same steps as far as they cost nothing: no person is asked, no quota used, no server called.
+
+    Returns the report of this dry run. Its annotations and name are the server's: clean them.
+    """
     call = hydrate(snapshot, tool_id, args)
-    call = gate(call, requester, controls)
+    call = gate(call, request, controls)
     call = repair_args(call, controls)
     validate_args(call, controls)
-    await peek_quota(controls, requester, "tool_execute", call.item.id)
-    return DryRun(call.item, tuple(_checks(call, policy_for(requester, controls))), call.repairs)
+    await take_quota(controls, request, "tool_execute", call.item.id, peek=True)
+    checks: dict[str, str] = {}  # in the order of the steps; a control that is off is not among them
+    if policy_for(request, controls) is not None:
+        checks["capability"] = "pass" if call.approval == "allow" else "needs_approval"
+    if call.repairs:
+        checks["arg_repair"] = "repaired"
+    checks |= {"schema_validation": "pass", "rate_limit": "pass"}
+    declared = call.item.metadata.get("annotations", {})
+    fits = isinstance(declared, Mapping) and len(json.dumps(declared, default=str)) <= MAX_ANNOTATIONS
+    report: dict[str, Any] = {
+        "dry_run": True,
+        "tool_id": call.item.id,
+        "upstream_name": call.item.upstream_name,
+        "args_valid": True,
+        "annotations": {**(declared if fits else {}), "verified": False},
+        "checks": [{"name": name, "status": status} for name, status in checks.items()],
+    }
+    return report | ({"arg_repairs": [each.as_json() for each in call.repairs]} if call.repairs else {})
 
 
 def wants_dry_run(args: Mapping[str, Any]) -> bool:
@@ -165,40 +175,22 @@ def wants_dry_run(args: Mapping[str, Any]) -> bool:
 
 
 def hydrate(snapshot: Snapshot, tool_id: object, args: object) -> _Call:
-    if not isinstance(tool_id, str):
-        raise GatewayError("ARGS_INVALID", "tool_id is a text")
-    item = snapshot.item(tool_id)
-    if item.kind != "tool":
-        raise GatewayError("HYDRATE_FAILED", f"this is the id of a {item.kind}, not of a tool", path=item.id)
-    return _Call(item, args)
+    return _Call(snapshot.item(tool_id), args)
 
 
-def policy_for(requester: Requester, controls: Controls) -> CapabilityPolicy | None:
-    """The policy that somebody is under: their own, or everybody's."""
-    return controls.policy if requester.rights.policy is None else requester.rights.policy
+def policy_for(request: Request, controls: Controls) -> CapabilityPolicy | None:
+    """The policy that a request is under: the principal's own, or the gateway's."""
+    return controls.policy if request.rights.policy is None else request.rights.policy
 
 
-def gate(call: _Call, requester: Requester, controls: Controls) -> _Call:
-    """The capability gate: open without a policy; with one, only what it allows."""
-    policy = policy_for(requester, controls)
-    effect: Effect = "allow" if policy is None else policy.judge(call.item, requester.principal)
+def gate(call: _Call, request: Request, controls: Controls) -> _Call:
+    """The capability gate: without a policy every call passes; with one, only what it allows."""
+    policy = policy_for(request, controls)
+    effect: Effect = "allow" if policy is None else policy.judge(call.item, request.principal)
     if effect == "deny":
+        note(denied_by="policy")
         raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this call", path=call.item.id)
     return replace(call, approval=effect)
-
-
-async def approve(call: _Call, requester: Requester) -> None:
-    """Asks a person where the policy wants it. Silence, failure and anything but a clear yes are a no."""
-    if call.approval != "require_approval":
-        return
-    try:
-        answer = await requester.ask(approval_question(call.item, call.args))
-    except Exception:
-        log.exception("asking for approval of %s failed", call.item.id)
-        answer = None
-    if answer is not True:
-        refused = "was refused" if answer is False else "is needed, and this client cannot be asked"
-        raise GatewayError("PERMISSION_DENIED", f"approval of this call {refused}", path=call.item.id)
 
 
 def repair_args(call: _Call, controls: Controls) -> _Call:
@@ -206,11 +198,11 @@ def repair_args(call: _Call, controls: Controls) -> _Call:
         return call
     try:
         # Also bounds the walk: the depth of what cannot be valid anyway is not followed.
-        shape_of(call.args)
+        measure_json(call.args)
     except NotJsonError:
         return call
-    repaired = repair(call.item.args_schema, call.args)
-    return replace(call, args=repaired.args, repairs=repaired.repairs)
+    result = repair(call.item.args_schema, call.args)
+    return replace(call, args=result.args, repairs=result.repairs)
 
 
 def validate_args(call: _Call, controls: Controls) -> None:
@@ -220,7 +212,7 @@ def validate_args(call: _Call, controls: Controls) -> None:
     if _is_unusable(item, "input-schema-"):
         raise GatewayError("SCHEMA_INVALID", "the tool's input schema cannot be used", path=item.id)
     try:
-        found = controls.schemas.checked(item.args_schema).violations(call.args)
+        violations = controls.schemas.prepare(item.args_schema).violations(call.args)
     except NotJsonError as error:
         raise GatewayError("ARGS_INVALID", f"args: {error}", path=item.id) from None
     except TooCostlyError:
@@ -228,27 +220,21 @@ def validate_args(call: _Call, controls: Controls) -> None:
         raise GatewayError("SCHEMA_INVALID", message, path=item.id) from None
     except GatewayError as error:
         raise GatewayError(error.code, error.body.message, path=item.id) from None
-    if found:
-        details = {"violations": [violation.as_json() for violation in found]}
+    if violations:
+        details = {"violations": [violation.as_json() for violation in violations]}
         raise GatewayError("ARGS_INVALID", "the arguments break the tool's schema", path=item.id, details=details)
 
 
-async def take_quota(controls: Controls, requester: Requester, *scopes: str) -> None:
-    """Counts one call in every scope, or refuses it. Also for the meta-tools that do not come this way."""
-    await _quota(controls, requester, scopes, peek=False)
+async def take_quota(controls: Controls, request: Request, *scopes: str, peek: bool = False) -> None:
+    """Count one call in every scope, or refuse it. `peek` refuses as well, and counts nothing.
 
-
-async def peek_quota(controls: Controls, requester: Requester, *scopes: str) -> None:
-    await _quota(controls, requester, scopes, peek=True)
-
-
-async def _quota(controls: Controls, requester: Requester, scopes: tuple[str, ...], *, peek: bool) -> None:
-    quotas = controls.quotas if requester.rights.quotas is None else requester.rights.quotas
+    The meta-tools that do not execute come here by themselves.
+    """
+    quotas = controls.quotas if request.rights.quotas is None else request.rights.quotas
     if quotas is None:
         return
-    ask = quotas.peek if peek else quotas.take
     try:
-        found = await ask(requester.owner, scopes)
+        breach = await (quotas.peek if peek else quotas.take)(request.caller, scopes)
     except Exception as error:
         # Limits that cannot be checked are not limits: fail closed.
         if isinstance(error, StoreError):
@@ -256,114 +242,126 @@ async def _quota(controls: Controls, requester: Requester, scopes: tuple[str, ..
             raise GatewayError("STORE_UNAVAILABLE", "the limits of this call cannot be checked now") from error
         log.exception("the quotas cannot be read")
         raise GatewayError("INTERNAL_ERROR", "the gateway failed on this request") from error
-    if found is not None:
-        details = {"scope": found.scope, "limit": found.limit, "retry_after": found.retry_after}
-        raise GatewayError("RATE_LIMITED", f"the limit {found.limit} is reached", path=scopes[-1], details=details)
+    if breach is not None:
+        note(denied_by="rate_limits")
+        details = {"scope": breach.scope, "limit": breach.limit, "retry_after": breach.retry_after}
+        raise GatewayError("RATE_LIMITED", f"the limit {breach.limit} is reached", path=scopes[-1], details=details)
 
 
-async def _cached(call: _Call, requester: Requester, controls: Controls) -> Executed | None:
-    """A kept result, if there is one for these arguments."""
-    if controls.cache is None or not _may_share(call, requester, controls):
+async def _read_cache(call: _Call, request: Request, controls: Controls) -> RawResult | None:
+    """A cached result, if there is one for these arguments."""
+    if controls.cache is None or not _may_share(call, request, controls):
         return None
     try:
-        raw = await controls.cache.get(cache_key(call.item.id, call.args, requester.partition))
+        raw = await controls.cache.get(cache_key(call.item.id, call.args))
     except StoreError as error:
         log.warning("the result cache cannot be read: %s", error)
         return None
     except Exception:
         log.exception("the result cache cannot be read")
         return None
-    return None if raw is None else _executed(call, Answered(raw, 0), {"cache_hit": True})
+    return None if raw is None else _result(call, raw, {"cache_hit": True})
 
 
-def _may_share(call: _Call, requester: Requester, controls: Controls) -> bool:
-    """A call that carries a person's answers to a server's questions is more than its arguments."""
-    resumes = requester.client is not None and bool(requester.client.resume)
-    return not resumes and may_keep(controls.cache_policy, call.item)
+def _may_share(call: _Call, request: Request, controls: Controls) -> bool:
+    """A call that carries a person's answers to a server's questions, or `_meta`, is more than its arguments."""
+    has_meta = request.client is not None and bool(request.client.meta)
+    return not has_meta and not _is_resumed(request) and is_cacheable_tool(controls.cache_policy, call.item)
 
 
-async def _dispatched(call: _Call, requester: Requester, upstream: Upstream, controls: Controls) -> Executed:
-    """The server's answer, checked, and kept where it may be."""
+async def _send(
+    call: _Call, request: Request, upstream: Upstream, controls: Controls, resumed: TaskRecord | None
+) -> RawResult:
+    """The server's answer, checked, and cached where it may be."""
     epoch = "" if controls.cache is None else controls.cache.epoch()
-    answered = await dispatch(upstream, call.item, call.args, controls.dispatcher, requester.client)
-    verdict = check_output(call.item, answered.raw, controls)
-    await _keep(call, requester, controls, answered.raw, epoch)
-    return _executed(call, answered, {} if verdict in (None, "pass") else {"output_check": verdict})
+    if resumed is None:
+        answer = await dispatch(upstream, call.item, call.args, controls.dispatcher, request.client)
+    else:
+        answer = Answer(await resume_task(upstream, resumed, call.item, request.client), attempts=1)
+    verdict = check_output(call.item, answer.raw, controls)
+    await _write_cache(call, request, controls, answer.raw, epoch)
+    provenance: dict[str, Any] = {} if verdict in (None, "pass") else {"output_check": verdict}
+    return _result(call, answer.raw, provenance, answer.attempts)
 
 
 def check_output(item: SelectableItem, raw: Mapping[str, Any], controls: Controls) -> OutputCheck | None:
-    """Holds a server to the output schema that it declared; None where it declared none, or tells of an error.
+    """Check an answer against the output schema that its server declared; None if there is none, or it is an error.
 
-    An answer that breaks the schema goes nowhere. One that could not be checked is delivered, and the envelope says so,
-    unless the operator wants it otherwise.
+    An answer that breaks the schema raises UpstreamFailure. One that could not be checked is delivered, and the
+    envelope says so, unless the operator wants it otherwise.
     """
-    if item.output_schema is None or not is_worth_keeping(raw):
+    if item.output_schema is None:
         return None
-    verdict = _output_verdict(item, item.output_schema, raw, controls)
+    is_unusable = _is_unusable(item, "output-schema-")
+    if not is_cacheable_result(raw):
+        return None
+    verdict: OutputCheck = "pass"
+    if "structuredContent" not in raw:
+        verdict = "missing"
+    elif is_unusable:
+        verdict = "unusable_schema"
+    else:
+        try:
+            violations = controls.schemas.prepare(item.output_schema).violations(raw["structuredContent"])
+        except (NotJsonError, TooCostlyError):
+            verdict = "too_costly"
+        except GatewayError:
+            verdict = "unusable_schema"
+        else:
+            _raise_violations(item, violations)
     if verdict != "pass" and controls.strict_output:
         message = "the server's answer cannot be checked against its own output schema"
         raise UpstreamFailure("UPSTREAM_ERROR", f"{item.id}: output check: {verdict}", message=message)
     return verdict
 
 
-def _output_verdict(
-    item: SelectableItem, schema: Mapping[str, Any], raw: Mapping[str, Any], controls: Controls
-) -> OutputCheck:
-    if "structuredContent" not in raw:
-        return "missing"
-    if _is_unusable(item, "output-schema-"):
-        return "unusable_schema"
-    try:
-        found = controls.schemas.checked(schema).violations(raw["structuredContent"])
-    except (NotJsonError, TooCostlyError):
-        return "too_costly"
-    except GatewayError:
-        return "unusable_schema"
-    if found:
-        told = "; ".join(f"{violation.pointer or '/'}: {violation.message}" for violation in found)
+def _raise_violations(item: SelectableItem, violations: Sequence[Violation]) -> None:
+    if violations:
+        detail = "; ".join(f"{violation.pointer or '/'}: {violation.message}" for violation in violations)
         message = "the server's answer breaks its own output schema"
-        raise UpstreamFailure("UPSTREAM_ERROR", f"{item.id} breaks its output schema: {told[:2000]}", message=message)
-    return "pass"
+        raise UpstreamFailure("UPSTREAM_ERROR", f"{item.id} breaks its output schema: {detail[:2000]}", message=message)
 
 
-async def _keep(call: _Call, requester: Requester, controls: Controls, raw: Mapping[str, Any], epoch: str) -> None:
-    if controls.cache is None or not _may_share(call, requester, controls) or not is_worth_keeping(raw):
+def output_violations(item: SelectableItem, raw: Mapping[str, Any], controls: Controls) -> FindViolations:
+    """Finds where other structured content in place of an answer's own would break its tool's output schema."""
+    schema = item.output_schema
+    if schema is None or _is_unusable(item, "output-schema-") or not is_cacheable_result(raw):
+        return lambda structured: ()
+    try:
+        prepared = controls.schemas.prepare(schema)
+    except GatewayError:
+        return lambda structured: ()
+
+    def find(structured: Any) -> Sequence[str]:
+        try:
+            return [violation.pointer for violation in prepared.violations(structured)]
+        except (NotJsonError, TooCostlyError):
+            return ()
+
+    return find
+
+
+async def _write_cache(call: _Call, request: Request, controls: Controls, raw: Mapping[str, Any], epoch: str) -> None:
+    if controls.cache is None or not _may_share(call, request, controls) or not is_cacheable_result(raw):
         return
     try:
-        await controls.cache.put(cache_key(call.item.id, call.args, requester.partition), raw, epoch)
+        await controls.cache.put(cache_key(call.item.id, call.args), raw, epoch)
     except StoreError as error:
         log.warning("the result cache cannot be written: %s", error)
     except Exception:
         log.exception("the result cache cannot be written")
 
 
-def _executed(call: _Call, answered: Answered, provenance: Mapping[str, Any]) -> Executed:
-    told = dict(provenance)
+def _result(call: _Call, raw: Mapping[str, Any], provenance: Mapping[str, Any], attempts: int = 1) -> RawResult:
+    facts = dict(provenance)
     if call.repairs:
-        told["arg_repairs"] = [each.as_json() for each in call.repairs]
-    if answered.attempts > 1:
-        told["attempts"] = answered.attempts
-    return Executed(Origin(call.item.server, call.item.upstream_name), answered.raw, told, answered.attempts)
+        facts["arg_repairs"] = [each.as_json() for each in call.repairs]
+    if attempts > 1:
+        facts["attempts"] = attempts
+    return RawResult(call.item, raw, facts)
 
 
 def _is_unusable(item: SelectableItem, prefix: str) -> bool:
     """Whether intake found that values cannot be checked against this schema; it is not even compiled then."""
     findings = item.metadata.get("schema_findings", ())
-    return any(found.startswith(prefix) and not found.startswith(f"{prefix}remote-ref") for found in findings)
-
-
-def _annotations(item: SelectableItem) -> Mapping[str, Any]:
-    declared = item.metadata.get("annotations", {})
-    fits = isinstance(declared, Mapping) and len(json.dumps(declared, default=str)) <= MAX_ANNOTATIONS
-    return declared if fits else {}
-
-
-def _checks(call: _Call, policy: CapabilityPolicy | None) -> list[tuple[str, str]]:
-    """The judgements that a dry run passed, in their order; a control that is off is not among them."""
-    checks: list[tuple[str, str]] = []
-    if policy is not None:
-        checks.append(("capability", "pass" if call.approval == "allow" else "needs_approval"))
-    if call.repairs:
-        checks.append(("arg_repair", "repaired"))
-    checks += [("schema_validation", "pass"), ("rate_limit", "pass")]
-    return checks
+    return any(code.startswith(prefix) and not code.startswith(f"{prefix}remote-ref") for code in findings)

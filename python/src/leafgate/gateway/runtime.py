@@ -1,66 +1,86 @@
-"""The gateway as its servers see it. In: whatever a client sent. Out: a result, always.
+"""The gateway as the server and programs use it: every operation takes the client's arguments and a Request.
 
-Awaits the ports it was given. Every operation of a meta-tool ends in `_answer`: one exit, one report, and no exception
-goes further. Native reads raise GatewayError or UpstreamFailure, because MCP has errors of its own for them.
+Each operation of a meta-tool ends in `_answer`: one exit and one report, and no exception goes further. Native reads
+raise GatewayError or UpstreamFailure, because MCP has its own errors for them.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from anyio import move_on_after, to_thread
+from anyio import Event, move_on_after, to_thread
 
 from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
-from leafgate.codec.arguments import decode_arguments
-from leafgate.codec.read_leaf import strip_everywhere
-from leafgate.firewall.cleaner import Cleaner
-from leafgate.firewall.fit import total
-from leafgate.firewall.screen import DEFAULT_BUDGET
-from leafgate.gateway import discover, offers
-from leafgate.gateway.clean_value import clean_value
-from leafgate.gateway.deliver import Door, deliver_own, deliver_result, in_room, off_loop
+from leafgate.codec.leaf import strip_everywhere
+from leafgate.codec.negotiate import decode_arguments
+from leafgate.digest.size import total
+from leafgate.gateway import browse, native
+from leafgate.gateway.approval import hold_approval
+from leafgate.gateway.browse import CardPage, DefinitionWeight, Hydrated, remember_hydration, stable_order
+from leafgate.gateway.deliver import Delivery, check_access, clean_value, deliver_result, deliver_text, view
+from leafgate.gateway.dispatch import OPAQUE, ObservedUpstream
 from leafgate.gateway.execute import (
-    ANYBODY,
     Controls,
-    Requester,
+    RawResult,
     check_output,
     execute,
+    output_violations,
     policy_for,
     rehearse,
     take_quota,
     wants_dry_run,
 )
-from leafgate.gateway.native import NativeOffers, native_offers
-from leafgate.gateway.observed import ObservedPrimitives, ObservedUpstream, Watch
-from leafgate.gateway.room import Room
-from leafgate.gateway.serving import UNTRACED, Outcome, serving
-from leafgate.gateway.sight import Sights
-from leafgate.gateway.snapshot import Pinned, Shelf, Snapshot, build_snapshot
-from leafgate.gateway.stable_pages import remember_hydrated, stable_page
-from leafgate.gateway.view import view
-from leafgate.gateway.weight import DefinitionWeight
-from leafgate.model.call import Asking
-from leafgate.model.envelope import ENVELOPE_META_KEY, Artifact, ResultEnvelope
+from leafgate.gateway.native import Address, NativeOffers, Read, native_offers
+from leafgate.gateway.result import BrowseResult, CallResult, Delivered, Failure, InputRequired, Report, TaskCreated
+from leafgate.gateway.serving import Outcome, observe, run_sized
+from leafgate.gateway.snapshot import Pinned, Snapshot, Views, build_snapshot, narrow_snapshot
+from leafgate.gateway.tasks import (
+    INPUT_REQUIRED,
+    TASK,
+    TaskKeeper,
+    TaskState,
+    get_state,
+    request_task,
+    result_of,
+    write_task,
+)
+from leafgate.model.envelope import Origin
 from leafgate.model.errors import ErrorBody, GatewayError, StoreError, UpstreamFailure
-from leafgate.model.leaf import Level, Payload
-from leafgate.ports import ArtifactStore, BrowseStates, NativeUpstream, Offers, Recorder, ResultCache, Tracer, Upstream
-from leafgate.tokens.encoder import Encoder
+from leafgate.model.leaf import LeafPayload
+from leafgate.model.request import Request
+from leafgate.model.rights import Visibility
+from leafgate.model.tool import PrimitiveKind, SelectableItem
+from leafgate.ports import (
+    AuditLog,
+    BrowseStates,
+    CacheHint,
+    OfferKind,
+    Offers,
+    ResultCache,
+    TaskRecord,
+    Tasks,
+    Upstream,
+)
 
 log = logging.getLogger("leafgate.gateway")
 
-BROWSE_META_KEY: Final = "leafgate/browse"
-INPUT_REQUIRED: Final = "input_required"
+INTERNAL_ERROR: Final = -32603  # of JSON-RPC
+NATIVE_CALL: Final = "tools/call"
+CALLS: Final = ("tool_execute", NATIVE_CALL)
 CATCH_UP_SECONDS: Final = 10
+# The configuration may change what is listed at any time, and only clients that listen are notified.
+LONGEST_LIST_TTL_MS: Final = 60_000
 
-_UPSTREAM_MESSAGES: Mapping[str, str] = {
+_UPSTREAM_MESSAGES: Final[Mapping[str, str]] = {
     "UPSTREAM_TIMEOUT": "the server did not answer in time",
     "UPSTREAM_UNAVAILABLE": "the server is not reachable at the moment",
     "AUTH_FAILED": "the server refused the gateway's credentials",
@@ -68,96 +88,95 @@ _UPSTREAM_MESSAGES: Mapping[str, str] = {
     "RATE_LIMITED": "the server asks to slow down",
 }
 
+Value = TypeVar("Value", bound=CallResult)
 
-@dataclass(frozen=True)
-class GatewayParts:
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayParts(Delivery):
     """What a gateway is made of. The composition root fills it."""
 
     upstream: Upstream
-    artifacts: ArtifactStore
-    recorder: Recorder
-    clean: Cleaner
-    count: Callable[[str], int]
-    encoder_of: Callable[[str], Awaitable[Encoder]]
-    primitives: NativeUpstream | None = None
-    clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     controls: Controls = field(default_factory=Controls)
-    budget: int = DEFAULT_BUDGET
-    level: Level = "canonical"
-    level_for: Mapping[str, Level] = field(default_factory=dict)
     browse_states: BrowseStates | None = None  # None: pages are not stable
     reach: str = ""  # differs where equal tools may have other results: other servers, other credentials
     index_store: IndexStore | None = None
     pinned: Pinned | None = None
     embedder: Embedder | None = None
-    caught_up: Callable[[], Awaitable[None]] | None = None
-    tracer: Tracer = UNTRACED
-    room: Room = field(default_factory=Room)
+    server_states: Callable[[], Mapping[str, str]] = dict  # by server: starting, up or down
+    audit: AuditLog | None = None
+    tasks: Tasks | None = None  # None: no client is given a task; the gateway waits for each
+    prefix_names: bool = False  # True: listed names have their server's name in front, also where no other has them
 
 
 class GatewayRuntime:
     """One gateway. Its catalog is a snapshot that is swapped whole."""
 
     def __init__(self, parts: GatewayParts) -> None:
-        self._take(parts)
-        self._snapshot = build_snapshot(Offers(), parts.clean)
-        self._sights = Sights(self._snapshot, self._clean_json)
-        self._native: NativeOffers | None = None
+        self._use(parts)
+        self._show(build_snapshot(Offers(), parts.clean))
+        self.catalog_version = 0  # of the snapshot
+        self.catalog_ready = Event()  # not set while the catalog is being rebuilt
+        self.catalog_ready.set()
+        self._has_started = False  # whether the servers had their first chance to start
         self._weight = DefinitionWeight(total(parts.count))
 
-    def _take(self, parts: GatewayParts) -> None:
+    def _use(self, parts: GatewayParts) -> None:
         self._parts = parts
-        watch = Watch(parts.recorder, parts.tracer, parts.clean, parts.clean_for)
-        self._upstream = ObservedUpstream(parts.upstream, watch)
-        self._observed = None if parts.primitives is None else ObservedPrimitives(parts.primitives, watch)
-        self._door = Door(
-            artifacts=parts.artifacts,
-            recorder=parts.recorder,
-            clean=parts.clean,
-            count=parts.count,
-            budget=parts.budget,
-            level=parts.level,
-            encoder_of=parts.encoder_of,
-            clean_for=parts.clean_for,
-            level_for=parts.level_for,
-            tracer=parts.tracer,
-            room=parts.room,
-        )
+        self._upstream = ObservedUpstream(parts.upstream, parts)
+        self._tasks = TaskKeeper(self._upstream, parts.tasks)
 
     def reconfigure(self, parts: GatewayParts) -> None:
         """Other parts from now on. The catalog stays as it is until it is prepared anew."""
-        known = self._remembering() if parts.reach == self._parts.reach else []
-        self._take(parts)
-        for each in self._remembering():
-            if not any(each is old for old in known):
-                each.renew(self._catalog_name())
-        self._sights = Sights(self._snapshot, self._clean_json)
-        self._native = None
+        before = self._catalog_caches() if parts.reach == self._parts.reach else []
+        self._use(parts)
+        for cache in self._catalog_caches():
+            if not any(cache is other for other in before):
+                cache.renew(self._catalog_name())
+        self._show(self.snapshot)
 
-    @property
-    def snapshot(self) -> Snapshot:
-        return self._snapshot
+    def _show(self, snapshot: Snapshot) -> None:
+        """A snapshot from now on, with no views of it yet."""
+        self.snapshot = snapshot
+        self._native: NativeOffers | None = None
+        self._visible: Views[Snapshot] = Views()
+        self._visible_native: Views[NativeOffers] = Views()
+        self._schemas: dict[str, Hydrated] = {}  # of tools that were the best match, by id
 
     @property
     def native(self) -> NativeOffers:
         """The offers as plain MCP clients know them; made when they are first asked for."""
         if self._native is None:
-            self._native = native_offers(self._snapshot, self._clean_json)
+            self._native = self._name_offers(self.snapshot)
         return self._native
 
-    async def seen_by(self, requester: Requester) -> Snapshot:
-        """Everything that this one may know of. To them, the rest does not exist."""
-        return await self._sights.seen(requester.rights.visibility)
+    async def seen_by(self, request: Request) -> Snapshot:
+        """Everything that the caller may know of. For them, the rest does not exist."""
+        return await self._narrow(request.rights.visibility)
 
-    async def shown_to(self, requester: Requester) -> Snapshot:
-        """What this one is offered: less than they may know of where a policy denies them a tool."""
-        policy = policy_for(requester, self._parts.controls)
-        return await self._sights.seen(requester.rights.visibility.without_denied(policy, requester.principal))
+    async def shown_to(self, request: Request, *, with_app_tools: bool = False) -> Snapshot:
+        """What the caller is offered: less than they may know of where a policy denies them a tool, and without the
+        tools that only the page of an app calls."""
+        policy, visibility = policy_for(request, self._parts.controls), request.rights.visibility
+        if self.snapshot.has_app_tools and not with_app_tools:
+            visibility = replace(visibility, for_models=True)
+        if policy is not None:
+            visibility = visibility.without_denied(policy, request.principal)
+        return await self._narrow(visibility)
 
-    async def native_to(self, requester: Requester) -> NativeOffers:
-        """What this one may know of, under the names that plain MCP clients use."""
-        visibility = requester.rights.visibility
-        return self.native if visibility.is_whole else await self._sights.native(visibility)
+    async def native_to(self, request: Request) -> NativeOffers:
+        """What the caller may know of, under the names that plain MCP clients use."""
+        visibility, views = request.rights.visibility, self._visible_native
+        if visibility.is_whole:
+            return self.native
+        return await views.get(visibility, partial(self._name_offers, await self._narrow(visibility)))
+
+    def _name_offers(self, snapshot: Snapshot) -> NativeOffers:
+        return native_offers(snapshot, self._clean_json, prefix=self._parts.prefix_names)
+
+    async def _narrow(self, visibility: Visibility) -> Snapshot:
+        if visibility.is_whole:
+            return self.snapshot
+        return await self._visible.get(visibility, partial(narrow_snapshot, self.snapshot, visibility))
 
     @property
     def breaker_phases(self) -> Mapping[str, str]:
@@ -165,323 +184,403 @@ class GatewayRuntime:
         breakers = self._parts.controls.dispatcher.breakers
         return {} if breakers is None else breakers.phases()
 
-    async def refresh_catalog(self) -> Snapshot:
-        """Reads the upstreams' lists and swaps the new snapshot in; if anything fails, the old one stays whole."""
-        return self.register(Offers(tools=await self._parts.upstream.list_tools()))
+    def list_hint(self, kinds: Iterable[OfferKind]) -> CacheHint:
+        """For how long the lists of these kinds stay as they are; not at all while the catalog is being rebuilt."""
+        if not self.catalog_ready.is_set():
+            return CacheHint()
+        hints = [hint for kind in kinds if (hint := self._parts.upstream.list_hint(kind)) is not None]
+        return reduce(CacheHint.narrow, hints, CacheHint(LONGEST_LIST_TTL_MS, is_public=True)) if hints else CacheHint()
 
-    def register(self, found: Offers) -> Snapshot:
-        """Builds a new snapshot and swaps it in."""
-        return self.adopt(self.prepare(found))
-
-    def prepare(self, found: Offers) -> Snapshot:
+    def prepare(self, offers: Offers) -> Snapshot:
         """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
         parts = self._parts
-        snapshot = build_snapshot(
-            found,
-            parts.clean,
-            earlier=self._snapshot,
-            store=parts.index_store,
-            pinned=parts.pinned,
-            embedder=parts.embedder,
-        )
-        if self._remembering():
+        store, pinned, embedder = parts.index_store, parts.pinned, parts.embedder
+        snapshot = build_snapshot(offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder)
+        if self._catalog_caches():
             _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
         return snapshot
 
-    def adopt(self, snapshot: Snapshot) -> Snapshot:
+    def adopt(self, snapshot: Snapshot) -> None:
         """Swaps a snapshot in, in one synchronous step: a request sees all of the old one or all of the new."""
-        self._snapshot = snapshot
-        self._sights = Sights(snapshot, self._clean_json)
-        self._native = None
-        for remembering in self._remembering():
-            remembering.renew(self._catalog_name())
-        return self._snapshot
+        self._show(snapshot)
+        self.catalog_version += 1
+        for cache in self._catalog_caches():
+            cache.renew(self._catalog_name())
 
     def _catalog_name(self) -> str:
         """Equal in gateways that have equal catalogs of the same servers."""
-        return f"{self._parts.reach}:{self._snapshot.digest}"
+        return f"{self._parts.reach}:{self.snapshot.digest}"
 
-    def _remembering(self) -> list[BrowseStates | ResultCache]:
-        """What has to know of another catalog."""
+    def _catalog_caches(self) -> list[BrowseStates | ResultCache]:
+        """The ports whose content belongs to one catalog."""
         return [each for each in (self._parts.browse_states, self._parts.controls.cache) if each is not None]
 
     def weigh(self) -> None:
         """Counts what all definitions would cost a model, which is what cards save. For a thread: it may take long."""
-        self._weight.learn(self._snapshot.catalog)
+        self._weight.learn(self.snapshot.catalog)
 
-    async def browse(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
-        return await self._browse("tool_browse", lambda snapshot: snapshot.tools, args, asking, requester)
+    async def browse(self, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
+        return await self._browse("tool", args, request)
 
-    async def browse_resources(
-        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
-        return await self._browse("resource_browse", lambda snapshot: snapshot.resources, args, asking, requester)
+    async def browse_resources(self, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
+        return await self._browse("resource", args, request)
 
-    async def browse_prompts(
-        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
-        return await self._browse("prompt_browse", lambda snapshot: snapshot.prompts, args, asking, requester)
+    async def browse_prompts(self, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
+        return await self._browse("prompt", args, request)
 
-    async def hydrate(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
+    async def hydrate(self, args: Mapping[str, Any], request: Request) -> Delivered | Failure:
+        async def work() -> Delivered:
             # Intake cleaned the prose of a schema, but not the values that its server compares with.
-            text = self._parts.clean(discover.hydrate(await self.seen_by(requester), args.get("tool_id")))
-            await remember_hydrated(self._parts.browse_states, asking.owner, str(args.get("tool_id")))
-            return await deliver_own(self._door, asking, text)
+            text = self._parts.clean(browse.hydrate(await self.seen_by(request), args.get("tool_id")))
+            await remember_hydration(self._parts.browse_states, request, str(args.get("tool_id")))
+            return Delivered("ok", content=await deliver_text(self._parts, request, text))
 
-        return await self._answer("tool_hydrate", asking, requester, work)
+        return await self._answer("tool_hydrate", request, work)
 
-    async def execute(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            if wants_dry_run(args):
-                report = await rehearse(
-                    await self.seen_by(requester),
-                    args.get("tool_id"),
-                    args.get("args", {}),
-                    requester=requester,
-                    controls=self._parts.controls,
-                )
-                return await deliver_own(self._door, asking, self._parts.clean(report.text()))
-            return await self._execute(args.get("tool_id"), args.get("args", {}), asking, requester)
+    async def execute(self, args: Mapping[str, Any], request: Request) -> CallResult:
+        async def work() -> CallResult:
+            tool_id, tool_args = args.get("tool_id"), args.get("args", {})
+            if not wants_dry_run(args):
+                return await self._execute(tool_id, tool_args, request)
+            visible, controls = await self.seen_by(request), self._parts.controls
+            report = await rehearse(visible, tool_id, tool_args, request=request, controls=controls)
+            report = self._parts.clean.json(report).value
+            return Report("ok", content=await self._write_json(report, request), report=report)
 
-        return await self._answer("tool_execute", asking, requester, work, counted=False)
+        return await self._answer("tool_execute", request, work)
 
-    async def call_native(
-        self, name: str, args: object, asking: Asking, requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
+    async def call_native(self, name: str, args: object, request: Request) -> CallResult:
         """A tool by its public name, as a client calls it that does its own tool search.
 
         An error that its server answered with, by the protocol, is raised: such a client expects it as one.
         """
 
-        async def work() -> dict[str, Any]:
-            tool = (await self.native_to(requester)).tools.get(name)
+        async def work() -> CallResult:
+            tool = (await self.native_to(request)).tools.get(name)
             if tool is None:
                 raise GatewayError("HYDRATE_FAILED", "no tool has this name", path=name[:240])
-            return await self._execute(tool.item.id, args, asking, requester, structured=True)
+            return await self._execute(tool.item.id, args, request, structured=True)
 
-        return await self._answer("tools/call", asking, requester, work, counted=False, natively=True)
+        return await self._answer(NATIVE_CALL, request, work)
 
-    async def view(self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            allow = partial(self._allow_view, requester, await self.seen_by(requester))
+    async def view(self, args: Mapping[str, Any], request: Request) -> Delivered:
+        async def work() -> Delivered:
+            policy = policy_for(request, self._parts.controls)
+            is_limited = policy is not None or not request.rights.visibility.is_whole
+            visible = await self.seen_by(request) if is_limited else None
             selector = args.get("selector", {"type": "head"})
             with self._parts.tracer.stage("view"):
-                return await view(self._door, asking, args.get("handle"), selector, allow=allow)
+                handle = args.get("handle")
+                return await view(self._parts, request, handle, selector, visible=visible, policy=policy)
 
-        return await self._answer("tool_view", asking, requester, work)
+        return await self._answer("tool_view", request, work)
 
-    def _allow_view(self, requester: Requester, seen: Snapshot, kept: Artifact) -> None:
-        """A view is subject to the policy of the call that made it: what is denied now cannot be read on."""
-        policy = policy_for(requester, self._parts.controls)
-        if kept.origin is None or (policy is None and requester.rights.visibility.is_whole):
-            return
-        origin = kept.origin
-        items = [
-            item
-            for shelf in (seen.tools, seen.resources, seen.prompts)
-            for item in shelf.catalog
-            if (item.server, item.upstream_name) == (origin.server, origin.tool)
-        ]
-        tools = [item for item in items if item.kind == "tool"]
-        denied = policy is not None and any(policy.judge(item, requester.principal) == "deny" for item in tools)
-        if not items or denied:
-            raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
+    async def read_resource(self, args: Mapping[str, Any], request: Request) -> Delivered:
+        return await self._read("resource_read", native.read_resource, args, request)
 
-    async def read_resource(
-        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            seen, upstream = await self.seen_by(requester), self._primitives()
-            origin, raw = await offers.read_by_id(seen, upstream, args.get("resource_id"), requester.client)
-            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
+    async def get_prompt(self, args: Mapping[str, Any], request: Request) -> Delivered:
+        return await self._read("prompt_get", native.get_prompt, args, request)
 
-        return await self._answer("resource_read", asking, requester, work)
+    async def _read(
+        self, operation: str, read: Callable[..., Awaitable[Read]], args: Mapping[str, Any], request: Request
+    ) -> Delivered:
+        async def work() -> Delivered:
+            origin, raw = await read(await self.seen_by(request), self._upstream, args, request.client)
+            return await deliver_result(self._parts, request, origin, raw, may_have_leaves=False)
 
-    async def get_prompt(
-        self, args: Mapping[str, Any], asking: Asking, requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            seen, given = await self.seen_by(requester), (args.get("prompt_id"), args.get("args"))
-            origin, raw = await offers.get_by_id(seen, self._primitives(), *given, requester.client)
-            return await deliver_result(self._door, asking, origin, raw, may_have_leaves=False)
+        return await self._answer(operation, request, work)
 
-        return await self._answer("prompt_get", asking, requester, work)
+    async def read_native(self, uri: str, request: Request) -> dict[str, Any]:
+        """A resource's contents for a plain client: clean, whole.
 
-    async def read_native(self, uri: str, requester: Requester = ANYBODY) -> dict[str, Any]:
-        """A resource's contents for a plain client: clean, whole."""
-        with self._serving("resources/read"):
-            await self.settled()
-            raw = await offers.read_by_uri(self._primitives(), uri, requester.client)
-            return await self._cleaned(raw, keep=("uri", "blob", "requestState"))
+        The page of an app goes as it is to a client that shows such pages: it is code for a sandbox, not for a model.
+        """
+        with self._observe("resources/read", request):
+            await self.wait_for_catalog()
+            server, own_uri = await self.address_of(uri, request) or (self._upstream.server_of_resource(uri), uri)
+            if server is None:
+                raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
+            raw = await self._upstream.request(server, "resources/read", {"uri": own_uri}, request.client)
+            is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
+            clean = await self._clean_native(raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ())))
+            return native.rename_contents(clean, own_uri, uri)
 
-    async def get_prompt_native(
-        self, name: str, args: Mapping[str, str], requester: Requester = ANYBODY
-    ) -> dict[str, Any]:
+    async def address_of(self, uri: str, request: Request) -> Address | None:
+        """Where an app page or a file of a skill is; None for other resources, for which nothing is worked out."""
+        if not uri.startswith(native.APP_SCHEME) and not self.snapshot.offers.skills:
+            return None
+        return (await self.native_to(request)).address_of(uri)
+
+    async def read_directory(self, uri: str, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
+        """The direct children of a directory of a skill."""
+        with self._observe("resources/directory/read", request):
+            await self.wait_for_catalog()
+            offers = await self.native_to(request)
+            raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
+            return await self._clean_native(raw, keep=("uri", "nextCursor"))
+
+    async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
+        """The entry of one skill, as its server has it now, and its server's hint."""
+        with self._observe("skills/get", request):
+            await self.wait_for_catalog()
+            offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
+            server, skill, hint = await native.get_skill(offers, self._upstream, uri, request.client, is_whole=is_whole)
+            entry = skill.as_json(self._clean_json(skill.frontmatter), partial(offers.write_uri, server))
+            return entry, hint
+
+    async def get_prompt_native(self, name: str, args: Mapping[str, str], request: Request) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
-        with self._serving("prompts/get"):
-            await self.settled()
-            prompt = (await self.native_to(requester)).prompts.get(name)
+        with self._observe("prompts/get", request):
+            await self.wait_for_catalog()
+            prompt = (await self.native_to(request)).prompts.get(name)
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
-            raw = await self._primitives().get_prompt(prompt.server, prompt.upstream_name, args, requester.client)
-            return await self._cleaned(raw, keep=("uri", "blob", "data", "requestState"))
+            params = {"name": prompt.upstream_name, "arguments": dict(args)}
+            raw = await self._upstream.request(prompt.server, "prompts/get", params, request.client)
+            return await self._clean_native(raw, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
-        self, server: str, method: str, params: Mapping[str, Any], requester: Requester = ANYBODY
+        self, server: str, method: str, params: Mapping[str, Any], request: Request
     ) -> dict[str, Any]:
         """Any other request of a plain client that one server answers."""
-        with self._serving(method):
-            raw = await self._primitives().request(server, method, params, requester.client)
-            return await self._cleaned(raw)
+        with self._observe(method, request):
+            raw = await self._upstream.request(server, method, params, request.client)
+            return await self._clean_native(raw)
 
-    async def _browse(
-        self,
-        operation: str,
-        shelf_of: Callable[[Snapshot], Shelf],
-        args: Mapping[str, Any],
-        asking: Asking,
-        requester: Requester,
-    ) -> dict[str, Any]:
-        async def work() -> dict[str, Any]:
-            top_k = args.get("top_k", discover.DEFAULT_TOP_K)
-            shelf = shelf_of(await self.shown_to(requester))
-            look = partial(discover.browse, shelf, args.get("query"), args.get("path"), top_k, self._parts.count)
-            # The bundled model answers in a millisecond; one that the operator plugged in may be behind a network.
-            with self._parts.tracer.stage("rank"):
-                page = look() if self._parts.embedder is None else await to_thread.run_sync(look)
-            page = replace(page, cards=await stable_page(self._parts.browse_states, asking.owner, page.cards))
+    async def _browse(self, kind: PrimitiveKind, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
+        async def work() -> BrowseResult:
+            page = await self.find_page(kind, args, request, self._parts.browse_states)
             text = page.text()
-            if operation == "tool_browse":
-                self._report_page(shelf, text)
-            return await deliver_own(self._door, asking, text, meta={BROWSE_META_KEY: page.as_json()})
+            catalog = (await self.shown_to(request)).catalog
+            whole = self._weight.weigh_catalog(catalog) if kind == "tool" else None
+            if whole is not None:  # nothing is claimed before the definitions that a page stands for were counted
+                self._parts.recorder.browsed(whole, self._weight.weigh_page(text))
+            return BrowseResult("ok", content=await deliver_text(self._parts, request, text), page=page)
 
-        return await self._answer(operation, asking, requester, work)
+        return await self._answer(f"{kind}_browse", request, work)
 
-    def _report_page(self, shelf: Shelf, text: str) -> None:
-        """What a page of cards saves; nothing is claimed before the definitions that it stands for were counted."""
-        whole = self._weight.of(shelf.catalog)
-        if whole is not None:
-            self._parts.recorder.browsed(whole, self._weight.of_page(text))
+    async def find_page(
+        self, kind: PrimitiveKind, args: Mapping[str, Any], request: Request, states: BrowseStates | None = None
+    ) -> CardPage:
+        """The page that answers a query or a path, or GatewayError; in a stable order with `states`."""
+        parts, shown, query = self._parts, await self.shown_to(request), args.get("query")
+        shelf = {"tool": shown.tools, "resource": shown.resources, "prompt": shown.prompts}[kind]
+        top_k = args.get("top_k", browse.DEFAULT_TOP_K)
+        rank = partial(browse.browse, shelf, query, args.get("path"), top_k, parts.count)
+        # The bundled model answers in a millisecond; one that the operator plugged in may be behind a network.
+        try:
+            with parts.tracer.stage("rank"):
+                page = rank() if parts.embedder is None else await to_thread.run_sync(rank)
+        except GatewayError:
+            notice = self._describe_servers(request)
+            if len(shelf.catalog) or not notice:
+                raise
+            return CardPage((), "no_match", notice=notice)  # no path exists while all servers are down
+        if not page.cards or page.signal == "no_match":
+            cards = await stable_order(states, request, page.cards)
+            return replace(page, notice=self._describe_servers(request), cards=cards)
+        best = page.cards[0].id
+        page = replace(page, cards=await stable_order(states, request, page.cards))
+        if kind != "tool" or query is None:
+            return page
+        if best not in self._schemas:
+            self._schemas[best] = Hydrated(best, parts.clean.json(shown.item(best).args_schema).value)
+        return browse.add_schema(page, self._schemas[best], self._weight.weigh_page)
+
+    def _describe_servers(self, request: Request) -> str:
+        return browse.describe_servers(self._parts.server_states(), with_names=request.rights.visibility.is_whole)
 
     async def _execute(
-        self, tool_id: object, args: object, asking: Asking, requester: Requester, *, structured: bool = False
-    ) -> dict[str, Any]:
-        parts = self._parts
-        seen = await self.seen_by(requester)
-        done = await execute(
-            seen,
-            self._upstream,
-            tool_id,
-            args,
-            requester=requester,
-            controls=parts.controls,
-            tracer=parts.tracer,
+        self, tool_id: object, args: object, request: Request, *, structured: bool = False
+    ) -> CallResult:
+        controls, tracer, upstream = self._parts.controls, self._parts.tracer, self._upstream
+        visible, find_task = await self.seen_by(request), self._tasks.find_resumed
+        result = await execute(
+            visible, upstream, tool_id, args, request=request, controls=controls, tracer=tracer, find_task=find_task
         )
-        if done.raw.get("resultType") == INPUT_REQUIRED:
-            return await self._cleaned(done.raw, keep=("requestState",))
-        result = await deliver_result(
-            self._door, asking, done.origin, done.raw, provenance=done.provenance, structured=structured
-        )
-        return self._checked_again(tool_id, done.raw, result)
+        if result.raw.get("resultType") == TASK:
+            taken = await self._tasks.take(
+                result.origin,
+                result.raw,
+                result.request,
+                self._parts.cleaner(result.origin),
+                is_resumed=result.is_resumed,
+                is_native=structured,
+            )
+            if isinstance(taken, TaskCreated):
+                return taken
+            result = self._check_task(result, taken) if isinstance(taken, TaskState) else replace(result, raw=taken)
+        if result.raw.get("resultType") == INPUT_REQUIRED:
+            raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
+            cleaner = self._parts.cleaner(result.origin)
+            return InputRequired(await clean_value(raw, cleaner, keep=("requestState", *OPAQUE)))
+        return await self._deliver(result, visible, request, structured=structured)
 
-    def _checked_again(self, tool_id: object, raw: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-        """Cleaning may break a promise of the server's: then the envelope says that it was us, and not the server."""
-        shown = result.get("structuredContent")
-        if shown is None or shown == raw["structuredContent"]:
-            return result
-        item = self._snapshot.catalog.get(str(tool_id))
+    async def _deliver(self, result: RawResult, visible: Snapshot, request: Request, *, structured: bool) -> Delivered:
+        parts, raw, provenance = self._parts, result.raw, result.provenance
+        find_violations = output_violations(result.item, raw, parts.controls) if structured else None
+        if visible.has_app_tools and not result.item.is_for_models and native.shows_apps(request.client):
+            parts = replace(parts, budget=sys.maxsize, inline_bytes=sys.maxsize)  # for the page of an app, not a model
+        return await deliver_result(
+            parts, request, result.origin, raw, provenance=provenance, find_violations=find_violations
+        )
+
+    # Tasks
+
+    @property
+    def keeps_tasks(self) -> bool:
+        """Whether clients can be given tasks."""
+        return self._parts.tasks is not None
+
+    def _check_task(self, result: RawResult, state: TaskState) -> RawResult:
+        """The result of a task that has ended, after the same check as any answer of its tool."""
+        raw = result_of(state)
+        verdict = check_output(result.item, raw, self._parts.controls)
+        check = {} if verdict in (None, "pass") else {"output_check": verdict}
+        return replace(result, raw=raw, provenance={**result.provenance, **check})
+
+    async def _find_task(self, id: str, request: Request) -> tuple[TaskRecord, Snapshot]:
+        """A task of the caller, and what the caller sees. What is denied now cannot be read: see `view`."""
+        await self.wait_for_catalog()
+        task, visible = await self._tasks.load(id, request), await self.seen_by(request)
+        policy = policy_for(request, self._parts.controls)
+        if policy is not None or not request.rights.visibility.is_whole:
+            check_access(Origin(task.server, task.tool), request, visible, policy)
+        return task, visible
+
+    async def knows_task(self, id: str, request: Request) -> bool:
+        """Whether the caller may ask for this task."""
         try:
-            if item is not None:
-                check_output(item, {**raw, "structuredContent": shown}, self._parts.controls)
-        except UpstreamFailure:
-            envelope = result["_meta"][ENVELOPE_META_KEY]
-            told = {**envelope.get("provenance", {}), "output_check": "broken_by_cleaning"}
-            return {**result, "_meta": {**result["_meta"], ENVELOPE_META_KEY: {**envelope, "provenance": told}}}
-        return result
+            await self._find_task(id, request)
+        except GatewayError:
+            return False
+        return True
 
-    async def _answer(
-        self,
-        operation: str,
-        asking: Asking,
-        requester: Requester,
-        work: Callable[[], Awaitable[dict[str, Any]]],
-        *,
-        counted: bool = True,
-        natively: bool = False,
-    ) -> dict[str, Any]:
-        """The one exit: a result, or an error that says whose fault it is; reported once either way."""
-        with self._serving(operation) as outcome:
+    async def get_task(self, id: str, request: Request) -> dict[str, Any]:
+        """The state of a task as MCP; the result in it is delivered like every result of its tool."""
+        with self._observe("tasks/get", request) as outcome:
+            task, visible = await self._find_task(id, request)
+            state = await get_state(self._upstream, task, request.client)
+            cleaner = self._parts.clean_for.get(task.server, self._parts.clean)
+            fields = write_task(state, id, cleaner.text(state.message).value)
+            if state.status == INPUT_REQUIRED:
+                return fields | await clean_value({"inputRequests": state.part}, cleaner, keep=OPAQUE)
+            if state.status not in ("completed", "failed"):
+                return fields
             try:
-                await self.settled()
-                if counted:  # a call of a tool takes its quota on its own way, after its arguments were checked
-                    await take_quota(self._parts.controls, requester, operation)
-                return await work()
-            except GatewayError as refused:
-                error = refused.body
-            except UpstreamFailure as failed:
-                error = _logged(upstream_error(failed), operation, failed.detail, outcome)
-                if natively and failed.rpc_code is not None and not error.retryable:
+                result = self._check_task(RawResult(_tool_of(task, visible), {}), state)
+                delivered = await self._deliver(result, visible, request, structured=task.is_native)
+                outcome.error = "tool_error" if delivered.is_error else None
+                return fields | {"result": {"resultType": "complete", **delivered.as_mcp(request.envelope)}}
+            except UpstreamFailure as failure:
+                error = _log_failure(upstream_error(failure), "tasks/get", failure.detail, outcome)
+                outcome.error = error.error
+                if state.status == "completed":
+                    failed = await self._fail(error, request)
+                    return fields | {"result": {"resultType": "complete", **failed.as_mcp(request.envelope)}}
+                code = INTERNAL_ERROR if failure.rpc_code is None else failure.rpc_code
+                return fields | {"error": {"code": code, "message": error.message, "data": error.as_json()}}
+
+    async def update_task(self, id: str, answers: Mapping[str, Any], request: Request) -> None:
+        """Pass the client's answers to the questions of a task on."""
+        with self._observe("tasks/update", request):
+            task, _ = await self._find_task(id, request)
+            params = {"inputResponses": dict(answers)}
+            await request_task(self._upstream, task, "tasks/update", request.client, **params)
+
+    async def cancel_task(self, id: str, request: Request) -> None:
+        """Cancel a task of the caller, also one whose result it may not read any more."""
+        with self._observe("tasks/cancel", request):
+            await self.wait_for_catalog()
+            task = await self._tasks.load(id, request)
+            await request_task(self._upstream, task, "tasks/cancel", request.client)
+
+    async def _answer(self, operation: str, request: Request, work: Callable[[], Awaitable[Value]]) -> Value | Failure:
+        """The one exit: a result, or an error that says whose fault it is; reported once either way."""
+        with self._observe(operation, request) as outcome:
+            try:
+                await self.wait_for_catalog()
+                if operation not in CALLS:  # a call of a tool takes its quota later, after its arguments were checked
+                    await take_quota(self._parts.controls, request, operation)
+                result = await work()
+                if isinstance(result, Delivered) and result.is_error:
+                    outcome.error = "tool_error"
+                return result
+            except GatewayError as refusal:
+                error = refusal.body
+            except UpstreamFailure as failure:
+                error = _log_failure(upstream_error(failure), operation, failure.detail, outcome)
+                if operation == NATIVE_CALL and failure.rpc_code is not None and not error.retryable:
                     raise
-            except StoreError as failed:
+            except StoreError as failure:
                 body = ErrorBody("STORE_UNAVAILABLE", "what the gateway keeps cannot be reached now")
-                error = _logged(body, operation, str(failed), outcome)
+                error = _log_failure(body, operation, str(failure), outcome)
             except Exception as unexpected:
                 log.exception("unexpected failure in %s", operation)
                 body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
-                error = _logged(body, operation, f"{type(unexpected).__name__}", outcome)
+                error = _log_failure(body, operation, f"{type(unexpected).__name__}", outcome)
             outcome.error = error.error
-            return await self._deliver_error(error, asking)
+            return await self._fail(error, request)
 
-    def _serving(self, operation: str) -> AbstractContextManager[Outcome]:
-        return serving(operation, self._parts.recorder, self._parts.tracer)
+    def _observe(self, operation: str, request: Request) -> AbstractContextManager[Outcome]:
+        parts = self._parts
+        return observe(operation, parts.recorder, parts.tracer, request=request, audit=parts.audit)
 
-    async def refuse(self, operation: str, refused: GatewayError, asking: Asking) -> dict[str, Any]:
-        """The answer to a request that cannot even be asked: its map, its arguments or its tool's name are wrong."""
-        with self._serving(operation) as outcome:
-            outcome.error = refused.code
-            return await self._deliver_error(refused.body, asking)
+    async def refuse(self, operation: str, refusal: GatewayError, request: Request) -> Failure:
+        """The answer to a request that cannot be made: its map, its arguments or its tool's name are wrong."""
+        with self._observe(operation, request) as outcome:
+            outcome.error = refusal.code
+            return await self._fail(refusal.body, request)
 
-    async def decode_arguments(self, claimed: Payload) -> Mapping[str, Any]:
+    async def _fail(self, error: ErrorBody, request: Request) -> Failure:
+        body = self._parts.clean.json(error.as_json()).value
+        clean = ErrorBody(error.error, body["message"], body["path"], body.get("details", {}))
+        return Failure("error", content=await self._write_json(body, request), error=clean)
+
+    async def _write_json(self, value: Mapping[str, Any], request: Request) -> tuple[Mapping[str, Any], ...]:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return await deliver_text(self._parts, request, text)
+
+    async def decode_arguments(self, payload: LeafPayload) -> Mapping[str, Any]:
         """Arguments that came as ids, as JSON."""
-        encoder, started = await self._parts.encoder_of(claimed.map_id), monotonic()
-        decoded = await off_loop(4 * len(claimed.ids), partial(decode_arguments, claimed, encoder))
-        self._parts.recorder.detokenized(claimed.map_id, len(claimed.ids), monotonic() - started)
-        return decoded
+        encoder, started = await self._parts.encoder_of(payload.map_id), monotonic()
+        args = await run_sized(4 * len(payload.ids), partial(decode_arguments, payload, encoder))
+        self._parts.recorder.detokenized(payload.map_id, len(payload.ids), monotonic() - started)
+        return args
 
-    async def _deliver_error(self, error: ErrorBody, asking: Asking) -> dict[str, Any]:
-        text = self._parts.clean(json.dumps(error.as_json(), ensure_ascii=False, separators=(",", ":")))
-        meta = {ENVELOPE_META_KEY: ResultEnvelope("error").as_json()}
-        return await deliver_own(self._door, asking, text, is_error=True, meta=meta)
-
-    async def settled(self) -> None:
-        """Servers on their first start are waited for, and so is a catalog that is being rebuilt; both for a while."""
-        await self._parts.upstream.settled()
-        if self._parts.caught_up is not None:
+    async def wait_for_catalog(self) -> None:
+        """Wait for servers on their first start and for a catalog that is being rebuilt; both for a while."""
+        if not self._has_started:
+            await self._parts.upstream.wait_for_start()
+            self._has_started = True
+        if not self.catalog_ready.is_set():
             with move_on_after(CATCH_UP_SECONDS):
-                await self._parts.caught_up()
-
-    def _primitives(self) -> NativeUpstream:
-        if self._observed is None:
-            raise GatewayError("RESOURCE_NOT_FOUND", "this gateway has no resources and no prompts")
-        return self._observed
+                await self.catalog_ready.wait()
 
     def _clean_json(self, value: Any) -> Any:
-        return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition: nobody judges them
+        return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition are not checked by anything
 
-    async def _cleaned(self, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
-        """A raw result that is no tool's, clean."""
-        async with in_room(self._door, raw):
+    async def _clean_native(self, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+        """A raw result that is not delivered but passed on whole, clean."""
+        async with self._parts.workload.reserve(raw):
             return await clean_value(raw, self._parts.clean, keep=keep)
 
 
-def upstream_error(failed: UpstreamFailure) -> ErrorBody:
-    """What a client is told of an upstream's failure: nothing that the upstream said."""
-    message = failed.message or _UPSTREAM_MESSAGES.get(failed.code, "the server answered with an error")
-    return ErrorBody(failed.code, message, details=failed.details)
+def _tool_of(task: TaskRecord, visible: Snapshot) -> SelectableItem:
+    """The tool of a task: by its name, because its definition, and with it its id, may have changed meanwhile."""
+    for item in visible.catalog:
+        if (item.server, item.upstream_name) == (task.server, task.tool):
+            return item
+    raise GatewayError("HYDRATE_FAILED", "the tool of this task does not exist any more")
 
 
-def _logged(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:
+def upstream_error(failure: UpstreamFailure) -> ErrorBody:
+    """What a client is shown of an upstream's failure: none of the upstream's own words."""
+    message = failure.message or _UPSTREAM_MESSAGES.get(failure.code, "the server answered with an error")
+    return ErrorBody(failure.code, message, details=failure.details)
+
+
+def _log_failure(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:
     """The error with an id that leads the operator to the detail, which only the log has."""
     log.warning("%s failed, correlation id %s: %s: %s", operation, outcome.correlation_id, body.error, detail)
     return replace(body, details={**body.details, "correlation_id": outcome.correlation_id})

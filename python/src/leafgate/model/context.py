@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from leafgate.model.envelope import ArtifactRef
 from leafgate.model.errors import LeafgateError
-from leafgate.model.leaf import Payload
+from leafgate.model.leaf import LeafPayload
 
 Section = Literal["policy", "facts", "plan", "documents", "history"]
 
@@ -22,7 +22,7 @@ class ContextError(LeafgateError):
 
 
 class SessionLineError(ContextError):
-    """The session file's: a line that is no event."""
+    """The session file's: a line that is not an event."""
 
     def __init__(self, file: str, line: int, reason: str) -> None:
         super().__init__(f"{file}, line {line}: {reason}")
@@ -66,11 +66,11 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeafSpan:
-    """Ids that came with a part of an item's text. Nobody has judged them yet."""
+    """Ids that came with a part of an item's text. They are not verified yet."""
 
     start: int
     end: int
-    payload: Payload
+    payload: LeafPayload
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class PackItem:
-    """An item, whether it is in the pack, and why. `tokens` is None where nobody had to count them."""
+    """An item, whether it is in the pack, and why. `tokens` is None where they were not counted."""
 
     item: ContextItem
     taken: bool
@@ -107,15 +107,9 @@ class PackItem:
     section: Section | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.item.id,
-            "kind": self.item.kind.value,
-            "taken": self.taken,
-            "reason": self.reason,
-            "score": self.score,
-            "tokens": self.tokens,
-            "section": self.section,
-        }
+        verdict = {"taken": self.taken, "reason": self.reason, "score": self.score}
+        item = {"id": self.item.id, "kind": self.item.kind.value}
+        return {**item, **verdict, "tokens": self.tokens, "section": self.section}
 
 
 @dataclass(frozen=True)
@@ -133,16 +127,16 @@ class ContextPack:
     phase: Phase
     query: str
     budget: int
-    prompt: str
     tokens: int
     map_id: str
-    ids: tuple[int, ...] | None
     sections: Mapping[Section, int]
     cache_breakpoint: int
     stable_tokens: int
-    items: tuple[PackItem, ...]
     missing_parents: tuple[str, ...]
     tokenized: Tokenized
+    items: tuple[PackItem, ...]
+    prompt: str
+    ids: tuple[int, ...] | None
 
     @property
     def taken(self) -> tuple[PackItem, ...]:
@@ -159,18 +153,12 @@ class ContextPack:
 
     def as_json(self) -> dict[str, Any]:
         return {
+            **vars(self),
             "phase": self.phase.value,
-            "query": self.query,
-            "budget": self.budget,
-            "tokens": self.tokens,
-            "map_id": self.map_id,
             "sections": dict(self.sections),
-            "cache_breakpoint": self.cache_breakpoint,
-            "stable_tokens": self.stable_tokens,
             "missing_parents": list(self.missing_parents),
-            "tokenized": {"new": self.tokenized.new, "checked": self.tokenized.checked},
+            "tokenized": vars(self.tokenized),
             "artifacts": [ref.as_json() for ref in self.artifacts],
             "items": [each.as_json() for each in self.items],
-            "prompt": self.prompt,
             "ids": None if self.ids is None else list(self.ids),
         }

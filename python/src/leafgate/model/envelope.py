@@ -1,4 +1,4 @@
-"""ResultEnvelope: what the gateway says about a result it delivers, beside the text (spec 4). Nouns only."""
+"""ResultEnvelope: what the gateway says about a result it delivers, beside the text; and artifacts (spec 4)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from leafgate.model.call import Origin
+
+@dataclass(frozen=True)
+class Origin:
+    """The upstream tool that a result comes from."""
+
+    server: str
+    tool: str
+
 
 ENVELOPE_META_KEY: Final = "leafgate/envelope"
+# In the `_meta` of a request: what the client wants of the gateway.
+ACCEPT_KEY: Final = "leafgate/accept"
+ACCEPT_FULL: Final = {ACCEPT_KEY: {"envelope": "full"}}
 
 # A store makes handles of at most this many characters: digests reserve room for one before it is known.
 HANDLE_CHARS: Final = 24
@@ -16,7 +26,7 @@ HANDLE_CHARS: Final = 24
 
 @dataclass(frozen=True)
 class ArtifactRef:
-    """Something withheld from the model, kept to be drilled into. Bytes that are no text have no tokens and lines."""
+    """Content withheld from the model and stored for views. Bytes that are not text have no tokens or lines."""
 
     handle: str
     media_type: str
@@ -36,10 +46,8 @@ class ArtifactRef:
         body: dict[str, Any] = {"handle": self.handle, "media_type": self.media_type, "bytes": self.bytes}
         if self.lines:
             body |= {"tokens": self.tokens, "lines": self.lines}
-        if self.tokens_estimated:
-            body["tokens_estimated"] = True
-        body |= {name: value for name, value in (("label", self.label), ("uri", self.uri)) if value}
-        return body
+        rest = {"tokens_estimated": self.tokens_estimated, "label": self.label, "uri": self.uri}
+        return body | {name: value for name, value in rest.items() if value}
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,6 @@ class ResultEnvelope:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"status": self.status}
-        if self.summary:
-            body["summary"] = self.summary
-        if self.facts:
-            body["facts"] = list(self.facts)
-        if self.artifacts:
-            body["artifacts"] = [ref.as_json() for ref in self.artifacts]
-        if self.provenance:
-            body["provenance"] = dict(self.provenance)
-        return body
+        lists = {"facts": list(self.facts), "artifacts": [ref.as_json() for ref in self.artifacts]}
+        body = {"status": self.status, "summary": self.summary, **lists, "provenance": dict(self.provenance)}
+        return {name: part for name, part in body.items() if part}

@@ -1,4 +1,4 @@
-"""Every error leafgate raises. In: nothing. Out: exception types. May touch: nothing.
+"""Every error that leafgate raises.
 
 LeafgateError
 ├── CatalogError               a malformed or colliding tool id, a card that cannot fit
@@ -11,14 +11,14 @@ LeafgateError
 ├── MapError
 │   ├── MapDigestError         a digest of the wrong shape; nothing was read
 │   ├── MapHashMismatchError   the bytes are not the ones that were named
-│   ├── MapInvalidError        the right bytes, but no usable map
+│   ├── MapInvalidError        the right bytes, but not a usable map
 │   └── MapUnreachableError    not found, too large or too slow
 ├── ContextError               model/context: sessions and packs (SessionLineError, BudgetError)
 ├── CapabilityError            the guarded-call library: the session may not call this tool
 ├── IRValidationError          the guarded-call library: a definition, arguments or an answer of the wrong shape
-├── FrameError, EventError     codec/frames, codec/sse_events: bytes that are no messages
+├── FrameError, EventError     codec/frames: bytes that are not messages
 ├── CompressionError           codec/compression: bytes that do not unpack, or to too many
-├── ClientError                client/errors: the client of the binary transport
+├── ClientError                client/transport: the client of the binary transport
 ├── StoreError                 the store of the gateway's state fails; its words are for the operator
 ├── UpstreamFailure            a server failed; what it said is for the operator's log only
 └── GatewayError               an answer to the client; one closed list of codes (spec 7)
@@ -28,48 +28,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 Fault = Literal["caller", "refusal", "upstream"]
 
-ErrorCode = Literal[
+CallerCode = Literal[
     "PATH_INVALID",
     "PATH_NOT_FOUND",
     "ARGS_INVALID",
-    "SCHEMA_INVALID",
-    "UPSTREAM_ERROR",
-    "UPSTREAM_TIMEOUT",
-    "UPSTREAM_UNAVAILABLE",
-    "AUTH_FAILED",
-    "PERMISSION_DENIED",
-    "RATE_LIMITED",
     "HYDRATE_FAILED",
     "VIEW_FAILED",
     "RESOURCE_NOT_FOUND",
     "PROMPT_NOT_FOUND",
-    "MAP_UNAVAILABLE",
-    "STORE_UNAVAILABLE",
-    "INTERNAL_ERROR",
+    "TASK_NOT_FOUND",
 ]
+RefusalCode = Literal["PERMISSION_DENIED", "RATE_LIMITED", "MAP_UNAVAILABLE", "STORE_UNAVAILABLE", "INTERNAL_ERROR"]
+UpstreamCode = Literal["SCHEMA_INVALID", "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "AUTH_FAILED"]
+ErrorCode = Literal[CallerCode, RefusalCode, UpstreamCode]
+
+_CODES: Final[Mapping[Fault, Any]] = {"caller": CallerCode, "refusal": RefusalCode, "upstream": UpstreamCode}
 
 FAULT_OF: Final[Mapping[ErrorCode, Fault]] = {
-    "PATH_INVALID": "caller",
-    "PATH_NOT_FOUND": "caller",
-    "ARGS_INVALID": "caller",
-    "HYDRATE_FAILED": "caller",
-    "VIEW_FAILED": "caller",
-    "RESOURCE_NOT_FOUND": "caller",
-    "PROMPT_NOT_FOUND": "caller",
-    "PERMISSION_DENIED": "refusal",
-    "RATE_LIMITED": "refusal",
-    "MAP_UNAVAILABLE": "refusal",
-    "STORE_UNAVAILABLE": "refusal",
-    "INTERNAL_ERROR": "refusal",
-    "SCHEMA_INVALID": "upstream",
-    "UPSTREAM_ERROR": "upstream",
-    "UPSTREAM_TIMEOUT": "upstream",
-    "UPSTREAM_UNAVAILABLE": "upstream",
-    "AUTH_FAILED": "upstream",
+    code: fault for fault, codes in _CODES.items() for code in get_args(codes)
 }
 
 RETRYABLE: Final[frozenset[ErrorCode]] = frozenset(
@@ -204,15 +184,8 @@ class ErrorBody:
         return self.error in RETRYABLE
 
     def as_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "error": self.error,
-            "message": self.message,
-            "path": self.path,
-            "retryable": self.retryable,
-        }
-        if self.details:
-            body["details"] = dict(self.details)
-        return body
+        body = {"error": self.error, "message": self.message, "path": self.path, "retryable": self.retryable}
+        return body | ({"details": dict(self.details)} if self.details else {})
 
 
 class GatewayError(LeafgateError):

@@ -1,4 +1,4 @@
-"""The nouns of leaf tokens: digests, payloads, verdicts (spec 5). Standard library only; touches nothing.
+"""Leaf tokens: digests, payloads, verdicts (spec 5).
 
 This file owns the digest rule: what is accepted, and that only `sha256:<lower-case hex>` is ever emitted.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 from leafgate.model.errors import MapDigestError
 
 CODEC_META_KEY: Final = "ai.codec/leaf-tokenization"
-LEGACY_BLOCK_TYPE: Final = "_codec_meta"
+WITHDRAWN_BLOCK_TYPE: Final = "_codec_meta"
 MAX_ID: Final = 0xFFFFFFFF
 
 Level = Literal["trust", "decode", "canonical"]
@@ -54,7 +54,7 @@ def digest_of(raw: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Payload:
+class LeafPayload:
     """A well-formed leaf as found on a block: the map in its emitted form, the ids not yet judged."""
 
     map_id: str

@@ -1,7 +1,7 @@
-"""The outermost layer of the HTTP side. In: a request. Out: it, if it was meant for this gateway, or a refusal.
+"""The outermost HTTP layer: refuses requests that were meant for another host.
 
-Touches nothing. A page in a browser can make its own host name point here (DNS rebinding); its Host or Origin gives it
-away: 421 for a foreign Host, 403 for a foreign Origin.
+A page in a browser can make its own host name point to this gateway (DNS rebinding); the headers Host and Origin show
+it: 421 for a foreign Host, 403 for a foreign Origin.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from leafgate.server.auth.layer import ReportRefusal, ignore_refusal
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -26,10 +27,6 @@ class HostRules:
     hosts: Sequence[str]
     origins: Sequence[str]
 
-    def settings(self) -> TransportSecuritySettings:
-        """The same, as the SDK wants it for its own endpoint."""
-        return TransportSecuritySettings(allowed_hosts=[*self.hosts], allowed_origins=[*self.origins])
-
 
 def host_rules(bound: str, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> HostRules:
     """The rules of a gateway that listens on an address: that address, and the names that the operator adds.
@@ -37,13 +34,19 @@ def host_rules(bound: str, hosts: Sequence[str] = (), origins: Sequence[str] = (
     A name without a port stands for itself on any port. Pages of the gateway itself, and of a proxy before it, have
     its names in their Origin.
     """
-    names = [*(LOOPBACK_NAMES if _reaches_loopback(bound) else ()), *(() if _is_any(bound) else (written(bound),))]
-    taken = [*dict.fromkeys(form for name in (*names, *hosts) for form in _forms(name))]
-    own = [f"{scheme}://{host}" for host in taken for scheme in ("http", "https")]
-    return HostRules(hosts=taken, origins=[*own, *(origin.lower() for origin in origins)])
+    address = _address(bound)
+    is_any = address is not None and address.is_unspecified
+    names = [*(LOOPBACK_NAMES if is_any or is_loopback(bound) else ()), *(() if is_any else (url_host(bound),)), *hosts]
+    allowed: list[str] = []
+    for name in (url_host(name).lower() for name in names):
+        has_port = name.rpartition("]")[2].count(":") == 1
+        allowed += [name] if has_port else [name, f"{name}:*"]
+    allowed = [*dict.fromkeys(allowed)]
+    own = [f"{scheme}://{host}" for host in allowed for scheme in ("http", "https")]
+    return HostRules(hosts=allowed, origins=[*own, *(origin.lower() for origin in origins)])
 
 
-def written(host: str) -> str:
+def url_host(host: str) -> str:
     """A host as it stands in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if _address(host) is not None and ":" in host else host
 
@@ -52,21 +55,6 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _forms(name: str) -> tuple[str, ...]:
-    name = written(name).lower()
-    has_port = name.rpartition("]")[2].count(":") == 1
-    return (name,) if has_port else (name, f"{name}:*")
-
-
-def _reaches_loopback(bound: str) -> bool:
-    return is_loopback(bound) or _is_any(bound)
-
-
-def _is_any(bound: str) -> bool:
-    address = _address(bound)
-    return address is not None and address.is_unspecified
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -80,14 +68,15 @@ LOOPBACK_RULES: Final = host_rules("127.0.0.1")
 
 
 class HostGuard:
-    """An ASGI layer round everything that is served.
+    """An ASGI layer round everything that is served: the only one that checks Host and Origin.
 
-    Behind it, Host and Origin are in lower case, as browsers have them: the SDK looks at them again, letter by letter.
-    And no header has blanks round its value, which are no part of it: the faster parser leaves those behind it.
+    Behind it they are in lower case, as browsers have them. Blanks round the value of a header, which the faster parser
+    leaves in place at its end, are removed.
     """
 
-    def __init__(self, app: ASGIApp, rules: HostRules) -> None:
+    def __init__(self, app: ASGIApp, rules: HostRules, report_refusal: ReportRefusal = ignore_refusal) -> None:
         self._app = app
+        self._report_refusal = report_refusal
         self._hosts = frozenset(rules.hosts)
         self._origins = frozenset(rules.origins)
 
@@ -95,9 +84,11 @@ class HostGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        named = {**scope, "headers": [_normal(*header) for header in scope["headers"]]}
-        refused = self._refused(Headers(scope=named))
-        await (self._app if refused is None else refused)(named, receive, send)
+        normal = {**scope, "headers": [_normal(*header) for header in scope["headers"]]}
+        refused = self._refused(Headers(scope=normal))
+        if refused is not None:
+            self._report_refusal(None, scope.get("path", ""), bytes(refused.body).decode())
+        await (self._app if refused is None else refused)(normal, receive, send)
 
     def _refused(self, headers: Headers) -> Response | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
@@ -113,7 +104,7 @@ def _normal(name: bytes, value: bytes) -> tuple[bytes, bytes]:
     return name, value.lower() if name in (b"host", b"origin") else value
 
 
-def _is_among(given: str, taken: Collection[str]) -> bool:
+def _is_among(value: str, allowed: Collection[str]) -> bool:
     """Whether it is taken as it is, or with any port; and a port is a number."""
-    name, _, port = given.rpartition(":")
-    return given in taken or (port.isascii() and port.isdigit() and f"{name}:*" in taken)
+    name, _, port = value.rpartition(":")
+    return value in allowed or (port.isascii() and port.isdigit() and f"{name}:*" in allowed)

@@ -1,8 +1,8 @@
-"""Writes what passes between clients and the gateway into a file, for `leafgate context`. In: MCP requests. Out: lines.
+"""Records the messages between clients and the gateway into a file, for `leafgate context`.
 
-Touches the clock and one file, from a thread of its own: the event loop only hands messages over, and drops them (with
-a note in the file) where the disk is slower than the clients. What was asked is redacted, answers have been through the
-firewall, and headers are never seen here. The file is its owner's alone.
+A separate thread writes the file: the event loop only hands messages over, and drops them, with a note in the file,
+where the disk is slower than the clients. Requests are redacted, answers have been through the firewall, and headers
+are not recorded. Only the owner of the file can read it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 
 from leafgate.model.errors import ConfigError
@@ -34,15 +35,13 @@ log = logging.getLogger("leafgate.server")
 MOST_WAITING: Final = 1_000
 MOST_BYTES: Final = 1 << 30
 CLOSING_SECONDS: Final = 5.0
-INTERNAL_ERROR: Final = -32603
-INVALID_PARAMS: Final = -32602
 
 WritableFile = io.RawIOBase | BinaryIO
 Redact = Callable[[Any], Any]
 Line = dict[str, Any]
 
 
-class Recorder:
+class SessionRecorder:
     """A middleware of the MCP server. It sees every request of every transport, and the answer as it leaves."""
 
     def __init__(self, file: WritableFile, redact: Redact, *, most_bytes: int = MOST_BYTES) -> None:
@@ -52,30 +51,33 @@ class Recorder:
         self._waiting: queue.Queue[Line | None] = queue.Queue(MOST_WAITING)
         self._exchanges = count(time.time_ns() // 1000)  # several runs may be appended to one file
         self._dropped = 0  # only the loop counts here, only the writer below: so neither needs a lock
-        self._told = 0
+        self._reported = 0
         self._writer = threading.Thread(target=self._write_all, name="recorder", daemon=True)
         self._writer.start()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         exchange = next(self._exchanges)
-        asked: Line = {"jsonrpc": "2.0", "method": ctx.method}
-        asked |= {} if ctx.request_id is None else {"id": ctx.request_id}
-        asked |= {} if ctx.params is None else {"params": ctx.params}
-        self._hand_over(exchange, "in", asked)
+        question: Line = {"jsonrpc": "2.0", "method": ctx.method}
+        question |= {} if ctx.request_id is None else {"id": ctx.request_id}
+        question |= {} if ctx.params is None else {"params": ctx.params}
+        self._hand_over(exchange, "in", question)
         if ctx.request_id is None:
             return await call_next(ctx)
-        answer: Line = {"jsonrpc": "2.0", "id": ctx.request_id}
+        answer: Line = {}
         try:
             result = await call_next(ctx)
+            answer = {"result": result}
+            return result
         except MCPError as error:
-            self._hand_over(exchange, "out", answer | {"error": {"code": error.code, "message": error.message}})
+            answer = {"error": {"code": error.code, "message": error.message}}
             raise
         except Exception as error:
             code = INVALID_PARAMS if isinstance(error, ValidationError) else INTERNAL_ERROR
-            self._hand_over(exchange, "out", answer | {"error": {"code": code, "message": type(error).__name__}})
+            answer = {"error": {"code": code, "message": type(error).__name__}}
             raise
-        self._hand_over(exchange, "out", answer | {"result": result})
-        return result
+        finally:
+            if answer:  # a cancelled request has none
+                self._hand_over(exchange, "out", {"jsonrpc": "2.0", "id": ctx.request_id} | answer)
 
     def close(self) -> None:
         """Waits, a bounded time, until everything is on the disk."""
@@ -96,57 +98,47 @@ class Recorder:
         try:
             while (line := self._waiting.get()) is not None:
                 if self._room > 0:
-                    self._write_or_tell(line)
-            self._tell_dropped()
+                    self._write(line)
+            self._note_dropped()
         except OSError as error:
             log.error("the recording ends here: %s", error.strerror)
-            self._drain()
+            while self._waiting.get() is not None:
+                pass
         except ValueError:  # closed by a gateway that would not wait any longer
             log.error("the recording ends here: the disk did not keep up")
 
-    def _write_or_tell(self, line: Line) -> None:
+    def _write(self, line: Line) -> None:
         """One message that cannot be written (nested too deeply, no JSON) does not end the recording."""
         try:
-            self._write(line)
+            self._note_dropped()
+            if line["direction"] == "in":
+                line = {**line, "message": self._redact(line["message"])}
+            self._put(line)
+            if self._room <= 0:
+                self._put({"recorder": "the recording ends here: the file has reached its limit"})
         except OSError:
             raise
         except Exception as error:
             self._put({"recorder": f"a message could not be written: {type(error).__name__}"})
 
-    def _write(self, line: Line) -> None:
-        self._tell_dropped()
-        if line["direction"] == "in":
-            line = {**line, "message": self._redact(line["message"])}
-        self._put(line)
-        if self._room <= 0:
-            self._put({"recorder": "the recording ends here: the file has reached its limit"})
-
-    def _tell_dropped(self) -> None:
-        more = self._dropped - self._told
+    def _note_dropped(self) -> None:
+        more = self._dropped - self._reported
         if more:
-            self._told += more
+            self._reported += more
             self._put({"recorder": f"{more} messages were dropped: the disk was too slow"})
 
     def _put(self, line: Line) -> None:
-        written = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode() + b"\n"
-        self._room -= len(written)
-        while written:  # a disk that is nearly full takes a part
-            written = written[self._file.write(written) :]
-
-    def _drain(self) -> None:
-        while self._waiting.get() is not None:
-            pass
+        data = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode() + b"\n"
+        self._room -= len(data)
+        while data:  # a disk that is nearly full takes a part
+            data = data[self._file.write(data) :]
 
 
 @contextmanager
-def recording(path: Path, redact: Redact) -> Iterator[Recorder]:
+def recording(path: Path, redact: Redact) -> Iterator[SessionRecorder]:
     """A recorder that appends to this file. ConfigError where the file cannot be had."""
-    with _own_file(path) as file:
-        recorder = Recorder(file, redact)
-        try:
-            yield recorder
-        finally:
-            recorder.close()
+    with _own_file(path) as file, closing(SessionRecorder(file, redact)) as recorder:
+        yield recorder
 
 
 def _own_file(path: Path) -> io.FileIO:
@@ -161,7 +153,7 @@ def _own_file(path: Path) -> io.FileIO:
         raise ConfigError(f"cannot record into {path}: {error.strerror}") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ConfigError(f"cannot record into {path}: it is no regular file")
+        raise ConfigError(f"cannot record into {path}: it is not a regular file")
     os.fchmod(handle, 0o600)
     size = os.fstat(handle).st_size
     if size and os.pread(handle, 1, size - 1) != b"\n":  # an earlier run was cut off within a line

@@ -1,107 +1,111 @@
-"""The events of one session, in a store that all sessions share. In: messages of this session. Out: those it missed.
+"""The events of sessions of the handshake era, so that a client can resume a broken stream.
 
-Touches the store. The SDK names streams by request ids, which every client counts from one, and asks for events by ids
-that a client sends: both are made this session's own here, so that nobody can take up a stream of somebody else's.
+They are stored in the Sessions port, or, where no other gateway shares them, in `MemoryEvents`. A client may come back
+to another gateway than the one that works on its call: `SessionEvents.follow` reads that gateway's events until the
+answer is there. If that gateway is gone, the client gets an error.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, cast
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import Final
 
 import anyio
-import anyio.lowlevel
-from anyio.abc import TaskGroup
-from mcp.server.streamable_http import (
-    EventCallback,
-    EventId,
-    EventMessage,
-    EventStore,
-    StreamableHTTPServerTransport,
-    StreamId,
-)
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.types import JSONRPCMessage
-from starlette.types import Receive, Scope, Send
+from mcp import types
 
-from leafgate.server.event_store import MemoryEventStore
-from leafgate.server.quick_exchange import Exchanges, is_quick, let_speak
-from leafgate.server.quick_session import QuickTransport
+from leafgate.model.errors import StoreError
+from leafgate.ports import SessionEvent, Sessions
+
+log = logging.getLogger("leafgate.server")
+
+MAX_EVENTS: Final = 2_000
+FOLLOW_SECONDS: Final = 0.25  # between two looks
+STANDALONE: Final = "_GET_stream"  # the stream of messages that belong to no request
+LOST: Final = "the gateway that worked on this request is gone; the request may have been carried out"
+_LONGEST_NUMBER: Final = 16
 
 
-class SessionEvents(EventStore):
-    """One session's part. Its key is in its event ids and known to its client alone."""
+class MemoryEvents:
+    """The last events of all sessions of this process, in the order in which they were sent."""
 
-    def __init__(self, shared: EventStore) -> None:
-        self._shared = shared
-        self._key = secrets.token_hex(8)
+    def __init__(self, capacity: int = MAX_EVENTS) -> None:
+        self._events: deque[tuple[str, SessionEvent]] = deque(maxlen=capacity)
+        self._last = 0
 
-    async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
-        return self._own(await self._shared.store_event(self._own(stream_id), message))
+    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str:
+        self._last += 1
+        self._events.append((id, SessionEvent(str(self._last), stream, gateway, message)))
+        return str(self._last)
 
-    async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
-        async def send(event: EventMessage) -> None:
-            shown = None if event.event_id is None else self._own(event.event_id)
-            await send_callback(EventMessage(event.message, shown))
+    async def events_from(self, id: str, first: str) -> Sequence[SessionEvent]:
+        own = (event for session, event in self._events if session == id)
+        return [*dropwhile(lambda event: event.id != first, own)]
 
-        shared_id = self._shared_name(last_event_id)
-        stream = None if shared_id is None else await self._shared.replay_events_after(shared_id, send)
-        return None if stream is None else self._shared_name(stream)
-
-    def _own(self, name: str) -> str:
-        return f"{self._key}.{name}"
-
-    def _shared_name(self, name: str) -> str | None:
-        key, _, rest = name.partition(".")
-        return rest if secrets.compare_digest(key.encode(), self._key.encode()) else None
+    async def is_alive(self, gateway: str) -> bool:
+        return True
 
 
-class SessionManager(StreamableHTTPSessionManager):
-    """The SDK's keeper of sessions; each new one is a session of ours, with events of its own."""
+@dataclass
+class SessionEvents:
+    """The events of one session. `gateway` is the name of this one."""
 
-    def __init__(self, **settings: Any) -> None:
-        self._shared_events = MemoryEventStore()
-        super().__init__(**settings)
-        self.app.middleware.insert(0, let_speak)
+    store: Sessions | MemoryEvents
+    session: str
+    gateway: str
+    is_over: bool = False
 
-    @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Sessions are ended one by one: cancelled all together, ten thousand of them take half a minute."""
-        async with super().run():
-            try:
-                yield
-            finally:
-                with anyio.CancelScope(shield=True):
-                    for session in [*self._server_instances.values()]:
-                        await session.terminate()
-                        await anyio.lowlevel.checkpoint()
+    async def add(self, stream: str, message: bytes) -> str | None:
+        """Store an event and return its id; None if it cannot be sent again."""
+        try:
+            return None if self.is_over else await self.store.add_event(self.session, stream, self.gateway, message)
+        except StoreError as error:
+            log.warning("an event cannot be stored, and cannot be sent again: %s", error)
+            return None
 
-    async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        group = cast("TaskGroup | None", self._task_group)  # the SDK declares it by what it is before it runs
-        if group is None or not is_quick(scope):
-            await super()._handle_request(scope, receive, send)
+    async def read(self, since: str) -> Sequence[SessionEvent]:
+        """The event with this id and those after it; empty if it is not stored."""
+        try:
+            return await self.store.events_from(self.session, since)
+        except StoreError as error:
+            log.warning("events cannot be read: %s", error)
+            return []
+
+    async def follow(self, since: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Ids and messages of a stream that goes on at another gateway, or is over, up to its answer."""
+        events, last = await self.read(since), since
+        if not events:
             return
-        exchange = Exchanges(self.app, self.security_settings, self._lifespan_state, group)
-        await exchange(scope, receive, send)
+        stream, gateway = events[0].stream, events[0].gateway
+        while True:
+            for event in events[1:]:
+                last = event.id
+                if event.stream == stream and event.message:
+                    yield event.id, event.message
+                    if "method" not in json.loads(event.message):
+                        return
+            is_alive = gateway != self.gateway and await self._is_alive(gateway)
+            await anyio.sleep(FOLLOW_SECONDS)
+            events = await self.read(last)
+            if not is_alive and len(events) <= 1:
+                yield last, _lost(stream)
+                return
 
-    def _admit_session(self, requestor: Any) -> StreamableHTTPServerTransport | None:
-        """A session of ours in the place of the one that the SDK made."""
-        made = super()._admit_session(requestor)
-        if made is None or made.mcp_session_id is None:
-            return made
-        quick = self._server_instances[made.mcp_session_id] = self.new_session(made.mcp_session_id)
-        return quick
+    async def _is_alive(self, gateway: str) -> bool:
+        try:
+            return await self.store.is_alive(gateway)
+        except StoreError as error:
+            log.warning("other gateways cannot be looked up: %s", error)
+            return True
 
-    def new_session(self, id: str) -> QuickTransport:
-        return QuickTransport(
-            id,
-            event_store=self.events_of(id),
-            security_settings=self.security_settings,
-            retry_interval=self.retry_interval,
-            idle_timeout=self.session_idle_timeout,
-        )
 
-    def events_of(self, id: str) -> EventStore:
-        return SessionEvents(self._shared_events)
+def _lost(stream: str) -> bytes:
+    """The answer to a request that is lost. A stream has the id of its request as a text; clients count."""
+    request_id = int(stream) if stream.isdecimal() and len(stream) < _LONGEST_NUMBER else stream
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message=LOST)
+    answer = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+    return answer.model_dump_json(by_alias=True, exclude_unset=True).encode()

@@ -1,7 +1,7 @@
-"""The log, for people or for machines. In: log records. Out: lines on stderr, each with the id of its request.
+"""The log on stderr, as text or JSON, each line with the id of its request.
 
-Touches the process's logging. Never a request's arguments or a result: our own lines hold none, other libraries' are
-heard from warnings on and cut short, and whatever is known for a secret, or looks like one, is replaced in both.
+A line never contains arguments or results. Our own lines contain none; lines of libraries are logged from warnings on
+and cut short. In both, configured secrets and everything that looks like a secret are replaced.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO, get_args
 
-from leafgate.firewall.redact import redact_text
+from leafgate.clean.redact import redact_text
 from leafgate.model.errors import ConfigError
-from leafgate.model.served import SERVING, Served
+from leafgate.model.request import SERVING
+from leafgate.telemetry.counters import label
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 LONGEST: Final = 4_000
 LONGEST_FOREIGN: Final = 200
+LONGEST_FAILURE: Final = 500  # why a server is down
 FRAMES: Final = 20
 MOST_REPEATS: Final = 10
 REPEATS_SECONDS: Final = 60.0
 MOST_KINDS: Final = 1_000
-# Shorter ones would blot out words that are none.
-SHORTEST_KNOWN: Final = 6
-HIDDEN: Final = "[redacted]"
+# Replacing shorter ones would hide ordinary words.
+SHORTEST_SECRET: Final = 6
+REDACTED: Final = "[redacted]"
 _OURS: Final = "leafgate"
 _CREDENTIAL: Final = re.compile(
     r"""(?ix)
@@ -42,18 +44,17 @@ _CREDENTIAL: Final = re.compile(
     """
 )
 
+# Never shrinks: a server that has left the configuration may still write its last lines.
+_secrets: Final[set[str]] = set()
 
-# Grows only: a server that has left the configuration may still write its last lines.
-_known: Final[set[str]] = set()
 
-
-def keep_out(secrets: Iterable[str]) -> None:
-    """These texts stand in no line of the log and in no status, from now on: servers repeat their own credentials."""
-    _known.update(secret for secret in secrets if len(secret) >= SHORTEST_KNOWN)
+def hide_secrets(secrets: Iterable[str]) -> None:
+    """Replace these texts in the log and the status from now on: servers may repeat their credentials."""
+    _secrets.update(secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
 
 
 def setup_logging(level: str = "warning", format: str = "text", stream: TextIO | None = None) -> None:
-    """The process's log from now on: our lines from this level on, those of libraries from warnings on."""
+    """Configure the log of the process: our lines from this level on, those of libraries from warnings on."""
     if level not in get_args(LogLevel):
         raise ConfigError(f"log level: one of {', '.join(get_args(LogLevel))}")
     if format not in get_args(LogFormat):
@@ -69,7 +70,7 @@ def setup_logging(level: str = "warning", format: str = "text", stream: TextIO |
 
 
 class Repeats(logging.Filter):
-    """Libraries' lines of one kind, so many a minute: whoever is refused ten thousand times must not fill the disk."""
+    """Limits equal lines of libraries to MOST_REPEATS a minute, so that a failing client cannot fill the disk."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -82,9 +83,9 @@ class Repeats(logging.Filter):
         kind, now = (record.name, record.levelno, str(record.msg)[:LONGEST_FOREIGN]), self._clock()
         since, times = self._seen.get(kind, (now, 0))
         if now - since >= REPEATS_SECONDS:
-            left_out = times - MOST_REPEATS
-            if left_out > 0:
-                record.msg, record.args = f"{said(record)} (and {left_out} more)", None
+            omitted = times - MOST_REPEATS
+            if omitted > 0:
+                record.msg, record.args = f"{message_of(record)} (and {omitted} more)", None
             since, times = now, 0
         if len(self._seen) >= MOST_KINDS:
             self._seen.clear()
@@ -93,18 +94,22 @@ class Repeats(logging.Filter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message; and of a request its correlation_id, operation, server."""
+    """One JSON object a line: time, level, logger, message; in a request also correlation_id, operation, and principal,
+    server and tool where there are any; in the line of a call also its outcome, ms and tokens."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": _time_of(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": said(record),
+            "message": message_of(record),
         }
         served = SERVING.get()
         if served is not None:
-            line |= _about(served)
+            line |= {"correlation_id": served.correlation_id, "operation": served.operation}
+            names = {"principal": served.principal, "server": served.server, "tool": served.tool}
+            line |= {name: label(value) for name, value in names.items() if value}
+        line |= getattr(record, "fields", {})
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             line["exception"] = {"type": type(error).__name__, "frames": _frames(error)}
@@ -112,28 +117,39 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """`WARNING leafgate.gateway [3f2a91c0]: …`; an exception follows as its frames, without what it said."""
+    """`2026-11-18T10:22:48.123+00:00 WARNING leafgate.gateway [3f2a91c0]: …`; an exception follows as its frames,
+    without its message."""
 
     def format(self, record: logging.LogRecord) -> str:
         served = SERVING.get()
         request = "" if served is None else f" [{served.correlation_id}]"
-        line = f"{record.levelname} {record.name}{request}: {said(record)}"
+        line = f"{_time_of(record)} {record.levelname} {record.name}{request}: {message_of(record)}"
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return line
         return "\n".join([line, *(f"  {frame}" for frame in _frames(error)), f"  {type(error).__name__}"])
 
 
-def said(record: logging.LogRecord) -> str:
-    """The message, on one line and bounded, with marks where secrets were."""
+def _time_of(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """The message on one line, bounded, with secrets replaced."""
     try:
         message = record.getMessage()
-    except Exception:  # a record whose arguments do not fit its message, from some library
+    except Exception:  # a library logged arguments that do not fit the message
         message = str(record.msg)
-    longest = LONGEST if _is_ours(record) else LONGEST_FOREIGN
+    return redacted_line(message, LONGEST if _is_ours(record) else LONGEST_FOREIGN)
+
+
+def redacted_line(text: str, longest: int = LONGEST_FAILURE) -> str:
+    """The text on one line of at most `longest` characters, with secrets replaced."""
     # Redacted before it is cut: half a secret is not recognised.
-    shown = _on_one_line(without_secrets(message[: 4 * longest]))
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    text = without_secrets(text[: 4 * longest])
+    # Without line ends and control characters, which a server may have written.
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -141,27 +157,14 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """The text with known secrets, credentials and anything that looks like a secret replaced."""
-    for secret in sorted(_known, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    return redact_text(_CREDENTIAL.sub(_hidden, text)).text
-
-
-def _hidden(found: re.Match[str]) -> str:
-    return f"{found['name'] or found['cookies']}{found['between'] or found['then']}{HIDDEN}"
-
-
-def _on_one_line(text: str) -> str:
-    """What a server wrote can neither end a line nor steer a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
-def _about(served: Served) -> dict[str, str]:
-    about = {"correlation_id": served.correlation_id, "operation": served.operation}
-    return about | ({"server": served.server} if served.server else {})
+    """The text with configured secrets, credentials and everything that looks like a secret replaced."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    text = _CREDENTIAL.sub(lambda m: f"{m['name'] or m['cookies']}{m['between'] or m['then']}{REDACTED}", text)
+    return redact_text(text).value
 
 
 def _frames(error: BaseException) -> list[str]:
-    """Where it happened. What an exception says may be a server's or a client's words, so it is not among them."""
-    found = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in found]
+    """The places in the code. Not the message of the exception, which may quote a server or a client."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]

@@ -1,76 +1,93 @@
-"""Counts what the gateway does. In: the Recorder port's calls. Out: numbers for people and machines.
+"""Counts what the gateway does, in memory: the Recorder port, the status fields, and the sums that replicas share.
 
-Touches the clocks it is handed. Bounded, whatever servers are called and however many tools they have. The first leaf,
-shim and rejection of a map is logged, as operators know it.
+Bounded in the number of servers, tools, maps and operations. The first leaf, shim and rejection of a map is logged.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeGuard
 
-from leafgate.model.call import Origin
-from leafgate.model.errors import FAULT_OF, ErrorCode
-from leafgate.model.served import Served
-from leafgate.ports import CallEnd, LeafReport
-from leafgate.telemetry.histogram import Histogram
-from leafgate.telemetry.history import History
-from leafgate.telemetry.labels import OTHER, label
-from leafgate.telemetry.leaf_reckoning import LeafReckoning
-from leafgate.telemetry.leaf_table import LeafTable
-from leafgate.telemetry.recent_errors import RecentErrors
+import anyio
+
+from leafgate.model.envelope import Origin
+from leafgate.model.errors import FAULT_OF, ErrorCode, StoreError
+from leafgate.model.request import Served
+from leafgate.ports import CallEnd, Counts, LeafReport, SharedCounts
+from leafgate.telemetry.counters import (
+    MAX_MAPS,
+    Histogram,
+    History,
+    LeafCounts,
+    LeafTable,
+    LeafTotals,
+    ToolCalls,
+    label,
+    row_label,
+    totals_of,
+)
 
 log = logging.getLogger("leafgate.codec")
+state_log = logging.getLogger("leafgate.state")
 
+MAX_ERRORS: Final = 100
+SYNC_SECONDS: Final = 2.0
 MAX_SERVERS: Final = 1_000
-MAX_MAPS: Final = 1_000
 MAX_OPERATIONS: Final = 100
-MAX_LOGGED: Final = 10_000
+MAX_EVENTS: Final = 10_000  # of those that are logged once
+CALLS: Final = ("tool_execute", "tools/call")  # the operations that call a tool
 
 CodecWork = Literal["verify", "tokenize", "own", "detokenize"]
 Saver = Literal["cards", "digests"]
-Outcome = ErrorCode | Literal["ok", "cancelled"]
+Failed = ErrorCode | Literal["tool_error"]
+Outcome = Failed | Literal["ok", "cancelled"]
 
 
-class UpstreamCounts:
-    """The calls to one server."""
+class CallCounts:
+    """The requests of one operation, or to one server (every attempt)."""
 
     def __init__(self) -> None:
         self.outcomes = Counter[Outcome]()
         self.durations = Histogram()
 
+    def add(self, end: CallEnd, seconds: float) -> None:
+        self.outcomes[end or "ok"] += 1
+        self.durations.add(seconds)
+
     def as_json(self) -> dict[str, Any]:
-        p50, p95 = self.durations.quantile(0.5), self.durations.quantile(0.95)
         return {
             "calls": self.durations.total,
             "errors": self.durations.total - self.outcomes["ok"] - self.outcomes["cancelled"],
+            "tool_errors": self.outcomes["tool_error"],
             "outcomes": dict(self.outcomes),
-            "seconds": {"sum": round(self.durations.seconds, 6), "p50": p50, "p95": p95},
+            "seconds": {"sum": round(self.durations.seconds, 6), **self.durations.percentiles()},
         }
 
 
 class Metrics:
-    """Fills the Recorder port, in memory."""
+    """Implements Recorder."""
 
     def __init__(self, now: Callable[[], str], clock: Callable[[], float] = time.time) -> None:
         self.since = now()
-        self.elsewhere: LeafReckoning | None = None
+        self.other_processes: LeafTotals | None = None  # earlier ones, and replicas with the same store
         self.history = History(clock)
-        self.recent_errors = RecentErrors(clock)
         self.leaves = LeafTable()
-        self.requests = Counter[tuple[str, Outcome]]()
-        self.durations: dict[str, Histogram] = {}
-        self.upstreams: dict[str, UpstreamCounts] = {}
+        self.operations: defaultdict[str, CallCounts] = defaultdict(CallCounts)
+        self.upstreams: defaultdict[str, CallCounts] = defaultdict(CallCounts)
+        self.tool_calls = ToolCalls()
         self.own = Counter[str]()
         self.detokenized_by_map = Counter[str]()
         self.codec_seconds = dict[CodecWork, float].fromkeys(("verify", "tokenize", "own", "detokenize"), 0.0)
         self.digests = Counter[str]()
         self.cards = Counter[str]()
         self.saved: dict[Saver, int] = {"cards": 0, "digests": 0}
-        self._logged: set[tuple[str, ...]] = set()
+        self._clock = clock
+        # The last requests that failed, latest first, by names and codes only: nothing that a client or a server sent.
+        self._recent_errors: deque[dict[str, Any]] = deque(maxlen=MAX_ERRORS)
+        self._events: set[tuple[str, ...]] = set()
 
     def leaf(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
         self.leaves.add(origin, map_digest, report)
@@ -85,24 +102,22 @@ class Metrics:
         self.codec_seconds["own"] += seconds
 
     def detokenized(self, map_digest: str, tokens: int, seconds: float) -> None:
-        known = map_digest in self.detokenized_by_map or len(self.detokenized_by_map) < MAX_MAPS
-        self.detokenized_by_map[label(map_digest) if known else OTHER] += 1
+        self.detokenized_by_map[row_label(map_digest, self.detokenized_by_map, MAX_MAPS)] += 1
         self.codec_seconds["detokenize"] += seconds
 
     def call(self, served: Served, end: CallEnd, seconds: float) -> None:
-        operation = served.operation
-        if operation not in self.durations:
-            operation = label(operation) if len(self.durations) < MAX_OPERATIONS else OTHER
-        self.requests[operation, end or "ok"] += 1
-        self.durations.setdefault(operation, Histogram()).add(seconds)
+        self.operations[row_label(served.operation, self.operations, MAX_OPERATIONS)].add(end, seconds)
+        if served.tool and served.operation in CALLS:
+            self.tool_calls.add(Origin(served.server, served.tool), served.principal or "", end or "ok", seconds)
         self.history.call(failed=_is_error(end))
         if _is_error(end):
-            self.recent_errors.add(served, end)
+            request = {"correlation_id": served.correlation_id, "operation": served.operation}
+            error = {"server": label(served.server), "code": end, "fault": _fault_of(end)}
+            error |= {"tool": label(served.tool)} if served.tool else {}
+            self._recent_errors.appendleft({"t": round(self._clock(), 3), **request, **error})
 
     def upstream(self, server: str, end: CallEnd, seconds: float) -> None:
-        counts = self.upstreams.get(server) or self._new_upstream(server)
-        counts.outcomes[end or "ok"] += 1
-        counts.durations.add(seconds)
+        self.upstreams[row_label(server, self.upstreams, MAX_SERVERS)].add(end, seconds)
         self.history.upstream(server, seconds, failed=_is_error(end))
 
     def shortened(self, origin: Origin, whole: int, shown: int) -> None:
@@ -118,93 +133,127 @@ class Metrics:
         self.saved["cards"] += max(0, whole - shown)
 
     def shim_metrics(self) -> dict[str, Any]:
-        """The counters under the names that operators of leaf-aware gateways know."""
-        told = self._reckoning()
+        """The counters under the names that other leaf-aware gateways use."""
+        totals = self._totals()
         by_vocab: dict[str, dict[str, int]] = {
             digest: {
-                "detokenizeCalls": 0,
+                "detokenizeCalls": totals.detokenized[digest],
                 "tokenizeCalls": counts.blocks["shim"],
                 "leafBypasses": counts.blocks["leaf"],
-                "rejectedLeaves": counts.reasons.total(),
+                "rejectedLeaves": counts.rejected.total(),
             }
-            for digest, counts in told.leaves.by_map().items()
+            for digest in (*totals.leaves.by_map, *totals.detokenized)
+            for counts in (totals.leaves.by_map.get(digest, LeafCounts()),)
         }
-        for digest, calls in told.detokenized.items():
-            nothing = {"detokenizeCalls": 0, "tokenizeCalls": 0, "leafBypasses": 0, "rejectedLeaves": 0}
-            by_vocab.setdefault(digest, nothing)["detokenizeCalls"] = calls
         return {
-            "detokenizeCalls": told.detokenized.total(),
+            "detokenizeCalls": totals.detokenized.total(),
             "tokenizeCalls": sum(vocab["tokenizeCalls"] for vocab in by_vocab.values()),
             "leafBypasses": sum(vocab["leafBypasses"] for vocab in by_vocab.values()),
-            "rejectedLeaves": dict(told.leaves.reasons()),
+            "rejectedLeaves": totals.leaves.rejections(),
             "byVocab": by_vocab,
-            "since": told.since,
+            "since": totals.since,
         }
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the history."""
         rows = [
             {"server": row.server, "tool": row.tool, "map_id": row.map_digest, **counts.as_json()}
-            for row, counts in self._reckoning().leaves.rows()
+            for row, counts in self._totals().leaves.rows()
         ]
-        return {"leaves": rows, **self.summary()}
+        return {"leaves": rows, "tool_calls": self.tool_calls.as_json(), **self.summary()}
 
     def summary(self) -> dict[str, Any]:
-        """What stays small however many tools there are."""
-        calls, errors, faults = Counter[str](), Counter[str](), Counter[str]()
-        for (operation, outcome), times in self.requests.items():
-            calls[operation] += times
+        """The part whose size does not depend on the number of tools."""
+        errors, faults = Counter[str](), Counter[str]()
+        for outcome, times in sum((counts.outcomes for counts in self.operations.values()), Counter[Outcome]()).items():
             if _is_error(outcome):
                 errors[outcome] += times
-                faults[FAULT_OF[outcome]] += times
+                faults[_fault_of(outcome)] += times
         return {
             "codec": self.shim_metrics(),
             "codec_seconds": {kind: round(seconds, 6) for kind, seconds in self.codec_seconds.items()},
-            "graduate_next": [graduate.as_json() for graduate in self._reckoning().leaves.graduates()],
+            "graduate_next": [graduate._asdict() for graduate in self._totals().leaves.graduates()],
             "own": dict(self.own),
             "shortened": dict(self.digests),
             "cards": dict(self.cards),
             "tokens_saved": dict(self.saved),
-            "calls": dict(calls),
+            "calls": {operation: counts.durations.total for operation, counts in self.operations.items()},
             "errors": dict(errors),
             "faults": dict(faults),
             "upstream_calls": {server: counts.as_json() for server, counts in sorted(self.upstreams.items())},
-            "recent_errors": self.recent_errors.as_json(),
+            "recent_errors": [*self._recent_errors],
         }
 
-    def own_reckoning(self) -> LeafReckoning:
+    def own_totals(self) -> LeafTotals:
         """What this process counted of leaves."""
-        return LeafReckoning(self.leaves, self.detokenized_by_map, self.since)
+        return LeafTotals(self.leaves, self.detokenized_by_map, self.since)
 
-    def _reckoning(self) -> LeafReckoning:
-        """That, and what earlier and other processes counted, where they share a store."""
-        own = self.own_reckoning()
-        return own if self.elsewhere is None else own.with_all_of(self.elsewhere)
-
-    def _new_upstream(self, server: str) -> UpstreamCounts:
-        shown = label(server) if len(self.upstreams) < MAX_SERVERS else OTHER
-        return self.upstreams.setdefault(shown, UpstreamCounts())
+    def _totals(self) -> LeafTotals:
+        """The same with what other processes counted, if they share a store."""
+        own = self.own_totals()
+        return own if self.other_processes is None else own.plus(self.other_processes)
 
     def _log_once(self, origin: Origin, map_digest: str, report: LeafReport) -> None:
-        if report.rejected is not None and self._is_new("rejected", map_digest, origin.server, report.rejected):
-            short, reason = _short(map_digest), report.rejected
-            log.warning("[Codec][leaf] ids of %s for map %s… dropped and re-made: %s", origin.server, short, reason)
+        short, server, reason = map_digest.removeprefix("sha256:")[:12], origin.server, report.rejected
+        if reason is not None and self._is_new("rejected", map_digest, server, reason):
+            log.warning("[Codec][leaf] ids of %s for map %s… dropped, computed again: %s", server, short, reason)
         if report.outcome == "leaf" and self._is_new("leaf", map_digest):
-            log.info("[Codec][leaf] a tool returned its own ids for map %s…: passed through", _short(map_digest))
+            log.info("[Codec][leaf] a tool returned its own ids for map %s…: passed through", short)
         if report.outcome == "shim" and self._is_new("shim", map_digest):
-            short = _short(map_digest)
             log.warning("[Codec][shim] tokenizing tool results for map %s…: a leaf server would save this", short)
 
     def _is_new(self, *event: str) -> bool:
-        if event in self._logged or len(self._logged) >= MAX_LOGGED:
+        if event in self._events or len(self._events) >= MAX_EVENTS:
             return False
-        self._logged.add(event)
+        self._events.add(event)
         return True
 
 
-def _is_error(end: CallEnd | Outcome) -> TypeGuard[ErrorCode]:
+def _is_error(end: CallEnd | Outcome) -> TypeGuard[Failed]:
     return end not in (None, "ok", "cancelled")
 
 
-def _short(map_digest: str) -> str:
-    return map_digest.removeprefix("sha256:")[:12]
+def _fault_of(end: Failed) -> str:
+    """Whose fault an error is: one of those of the error codes, or the tool's own."""
+    return "tool" if end == "tool_error" else FAULT_OF[end]
+
+
+class CountSync:
+    """Adds what this process counted of leaves to a store, and reads what other processes counted.
+
+    What could not be added is added the next time: a failing store loses only the last counts of a killed process.
+    """
+
+    def __init__(self, metrics: Metrics, store: SharedCounts, *, pause_seconds: float = SYNC_SECONDS) -> None:
+        self._metrics = metrics
+        self._store = store
+        self._pause_seconds = pause_seconds
+        self._stored: dict[tuple[str, ...], float] = {}
+        self._fails = False
+
+    async def run(self) -> None:
+        """Synchronize every few seconds, until cancelled."""
+        while True:
+            await anyio.sleep(self._pause_seconds)
+            await self.sync()
+
+    async def sync(self) -> None:
+        """Synchronize once. If the store fails, nothing changes, and the first failure is logged."""
+        own = self._metrics.own_totals().counts()
+        try:
+            new = self._beyond_stored(own)
+            if new:
+                await self._store.add(new, self._metrics.since)
+                self._stored = own
+            sums, since = await self._store.sums()
+        except StoreError as error:
+            if not self._fails:
+                state_log.warning("the counters of leaves cannot be stored at the moment: %s", error)
+            self._fails = True
+        else:
+            self._fails = False
+            self._metrics.other_processes = totals_of(self._beyond_stored(sums), since)
+
+    def _beyond_stored(self, counts: Counts) -> dict[tuple[str, ...], float]:
+        more = ((name, times - self._stored.get(name, 0)) for name, times in counts.items())
+        return {name: times for name, times in more if times > 0}

@@ -1,13 +1,13 @@
-"""The counters as Prometheus reads them. In: Metrics, and how the gateway stands. Out: a page in either text format.
+"""The metrics page for Prometheus: one table of families, and the present state of the gateway that some of them show.
 
-Touches this process's own statistics. A registry of its own: nothing else in the process can add to it.
+The registry belongs to the page: nothing else in the process can add to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,20 +15,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from leafgate.telemetry.histogram import Histogram
-from leafgate.telemetry.labels import label
-from leafgate.telemetry.metrics import Metrics
+from leafgate.telemetry.counters import Histogram, LeafKind, label
+from leafgate.telemetry.metrics import CallCounts, Metrics
 from leafgate.version import __version__
 
 OPENMETRICS: Final = "application/openmetrics-text"
 
-# Label values, and the value of the series.
-Series: TypeAlias = Iterable[tuple[Sequence[str], float]]
-
 
 @dataclass(frozen=True)
 class Standing:
-    """What is so at this moment: which servers are up, what each offers, how breakers stand."""
+    """The present state: which servers are up, how many tools each lists, and the phases of their breakers."""
 
     up: Mapping[str, bool] = field(default_factory=dict)
     tools_by_server: Mapping[str, int] = field(default_factory=dict)
@@ -36,124 +32,147 @@ class Standing:
     breakers: Mapping[str, str] = field(default_factory=dict)
 
 
-class PrometheusPage:
-    """Answers scrapes."""
+class Readiness:
+    """Whether the gateway has come up. It stays ready: servers that go down later are shown in the status."""
+
+    def __init__(self, waiting_for: Callable[[], Sequence[str]]) -> None:
+        self._waiting_for = waiting_for
+        self._is_ready = False
+
+    def missing(self) -> Sequence[str]:
+        """What the gateway still waits for."""
+        if self._is_ready:
+            return ()
+        missing = self._waiting_for()
+        self._is_ready = not missing
+        return missing
+
+
+class PrometheusPage(Collector):
+    """Answers scrapes. The families are built anew at every scrape, from the table."""
 
     def __init__(self, metrics: Metrics, standing: Callable[[], Standing]) -> None:
+        self._metrics = metrics
+        self._standing = standing
         self._registry = CollectorRegistry()
-        self._registry.register(_Families(metrics, standing))
+        self._registry.register(self)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
     def __call__(self, accept: str) -> tuple[bytes, str]:
-        """The page and its media type: OpenMetrics for those who ask for it, else the format that all can read."""
+        """The page and its media type: OpenMetrics if the client accepts it, otherwise the text format."""
         if OPENMETRICS in accept:
             page: bytes = openmetrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # the library's
             return page, openmetrics.CONTENT_TYPE_LATEST
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
 
-
-class _Families(Collector):
-    """Made anew at every scrape: nothing is counted twice."""
-
-    def __init__(self, metrics: Metrics, standing: Callable[[], Standing]) -> None:
-        self._metrics = metrics
-        self._standing = standing
-
     def describe(self) -> Iterable[Metric]:
-        return ()  # else the registry would collect once at the start, to learn the names
+        return ()  # otherwise the registry would collect once at the start, to learn the names
 
     def collect(self) -> Iterable[Metric]:
         standing = self._standing()
-        yield _gauge("leafgate_build_info", "The version that runs.", ["version"], [([__version__], 1)])
-        yield from _requests(self._metrics)
-        yield from _upstreams(self._metrics, standing)
-        yield from _leaves(self._metrics)
-        yield from _codec(self._metrics)
-        yield from _savings(self._metrics)
-        yield _gauge("leafgate_catalog_tools", "Tools in the catalog.", [], [([], standing.tools)])
+        for family in FAMILIES:
+            yield family.collect(self._metrics, standing)
 
 
-def _requests(metrics: Metrics) -> Iterable[Metric]:
-    yield _counter(
-        "leafgate_requests",
-        "Requests of clients, by how they ended: ok, or the code of the error.",
-        ["operation", "outcome"],
-        metrics.requests.items(),
-    )
-    yield _histogram("leafgate_request_duration_seconds", "How long requests took.", ["operation"], metrics.durations)
+# Label values, and the value of the series.
+Series: TypeAlias = Iterable[tuple[Sequence[str], float | Histogram]]
 
 
-def _upstreams(metrics: Metrics, standing: Standing) -> Iterable[Metric]:
-    outcomes = [
-        ((server, outcome), times)
-        for server, counts in metrics.upstreams.items()
-        for outcome, times in counts.outcomes.items()
-    ]
-    durations = {server: counts.durations for server, counts in metrics.upstreams.items()}
-    breakers = [((label(server), phase), 1) for server, phase in standing.breakers.items()]
-    up = [([label(server)], int(is_up)) for server, is_up in standing.up.items()]
-    tools = [([label(server)], count) for server, count in standing.tools_by_server.items()]
-    called = "Requests to a server, every attempt, by how they ended."
-    took = "How long a server took to answer, every attempt."
-    yield _counter("leafgate_upstream_calls", called, ["server", "outcome"], outcomes)
-    yield _histogram("leafgate_upstream_call_duration_seconds", took, ["server"], durations)
-    yield _gauge("leafgate_upstream_up", "Whether a server is connected.", ["server"], up)
-    yield _gauge("leafgate_upstream_tools", "Tools that a server lists.", ["server"], tools)
-    yield _gauge("leafgate_upstream_breaker", "The phase of a server's breaker.", ["server", "phase"], breakers)
+class Family(NamedTuple):
+    """One metric: its type, name, help, labels, and where its numbers come from. Counters get the suffix `_total`."""
+
+    type: type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]
+    name: str
+    help: str
+    labels: list[str]
+    read: Callable[[Metrics, Standing], Series]
+
+    def collect(self, metrics: Metrics, standing: Standing) -> Metric:
+        family = self.type(self.name, self.help, labels=self.labels)
+        add: Callable[..., None] = family.add_metric
+        for labels, value in self.read(metrics, standing):
+            add(labels, *((value.cumulative(), value.seconds) if isinstance(value, Histogram) else (value,)))
+        return family
 
 
-def _leaves(metrics: Metrics) -> Iterable[Metric]:
-    names = ["server", "tool", "map", "outcome"]
-    rows = [*metrics.leaves.rows()]
-    blocks = [((*row, outcome), times) for row, counts in rows for outcome, times in counts.blocks.items()]
-    tokens = [((*row, outcome), count) for row, counts in rows for outcome, count in counts.tokens.items()]
-    rejected = [((*row, reason), times) for row, counts in rows for reason, times in counts.reasons.items()]
-    yield _counter("leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.", names, blocks)
-    yield _counter("leafgate_leaf_tokens", "Tokens of those blocks.", names, tokens)
-    yield _counter("leafgate_leaf_rejected", "Leaves that were dropped.", [*names[:3], "reason"], rejected)
-    spent = [((*row, kind), seconds) for row, counts in rows for kind, seconds in counts.seconds().items() if seconds]
-    told = "CPU time spent checking leaves (verify) and tokenizing (tokenize) those blocks."
-    yield _counter("leafgate_leaf_seconds", told, [*names[:3], "kind"], spent)
+def _by_label(values: Mapping[Any, float]) -> Series:
+    return [((label(name),), value) for name, value in values.items()]
 
 
-def _codec(metrics: Metrics) -> Iterable[Metric]:
-    seconds = [([kind], spent) for kind, spent in metrics.codec_seconds.items()]
-    calls = [([digest], times) for digest, times in metrics.detokenized_by_map.items()]
-    spent = "Time spent checking leaves (verify), tokenizing results (tokenize) and own texts (own), and detokenizing."
-    yield _counter("leafgate_codec_seconds", spent, ["kind"], seconds)
-    yield _counter("leafgate_detokenize_calls", "Arguments that came as ids.", ["map"], calls)
-    yield _counter("leafgate_own_texts", "Texts without leaves that were tokenized.", [], [([], metrics.own["texts"])])
-    yield _counter("leafgate_own_tokens", "Tokens of those texts.", [], [([], metrics.own["tokens"])])
+def _outcomes(calls: Mapping[str, CallCounts]) -> Series:
+    return [((name, end), times) for name, counts in calls.items() for end, times in counts.outcomes.items()]
 
 
-def _savings(metrics: Metrics) -> Iterable[Metric]:
-    cards, digests = metrics.cards, metrics.digests
-    saved = [([by], tokens) for by, tokens in metrics.saved.items()]
-    whole = [(["cards"], cards["tokens_whole"]), (["digests"], digests["tokens_withheld"])]
-    shown = [(["cards"], cards["tokens_shown"]), (["digests"], digests["tokens_shown"])]
-    yield _counter("leafgate_tokens_saved", "Tokens that no model had to read.", ["by"], saved)
-    yield _counter("leafgate_tokens_whole", "Tokens of what cards and digests stand for.", ["by"], whole)
-    yield _counter("leafgate_tokens_shown", "Tokens of the cards and digests themselves.", ["by"], shown)
+def _durations(calls: Mapping[str, CallCounts]) -> Series:
+    return [((name,), counts.durations) for name, counts in calls.items()]
 
 
-def _counter(name: str, told: str, names: list[str], series: Series) -> Metric:
-    family = CounterMetricFamily(name, told, labels=names)
-    for labels, value in series:
-        family.add_metric(labels, value)
-    return family
+def _leaf_series(kind: LeafKind) -> Callable[[Metrics, Standing], Series]:
+    def read(metrics: Metrics, standing: Standing) -> Series:
+        rows = metrics.leaves.rows()
+        counts = (((*row, what), value) for row, counts in rows for what, value in counts.of_kind(kind).items())
+        return [(labels, value) for labels, value in counts if value or kind != "seconds"]
+
+    return read
 
 
-def _gauge(name: str, told: str, names: list[str], series: Series) -> Metric:
-    family = GaugeMetricFamily(name, told, labels=names)
-    for labels, value in series:
-        family.add_metric(labels, value)
-    return family
+_COUNTER, _GAUGE, _HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-
-def _histogram(name: str, told: str, names: list[str], values: Mapping[str, Histogram]) -> Metric:
-    family = HistogramMetricFamily(name, told, labels=names)
-    for first, histogram in values.items():
-        family.add_metric([first], buckets=histogram.cumulative(), sum_value=histogram.seconds)
-    return family
+# fmt: off
+FAMILIES: Final = (
+    Family(_GAUGE, "leafgate_build_info", "The version that runs.", ["version"], lambda m, s: [((__version__,), 1)]),
+    # Requests of clients
+    Family(_COUNTER, "leafgate_requests", "Requests of clients by outcome: ok, tool_error or the code of the error.",
+           ["operation", "outcome"], lambda m, s: _outcomes(m.operations)),
+    Family(_HISTOGRAM, "leafgate_request_duration_seconds", "How long requests took.",
+           ["operation"], lambda m, s: _durations(m.operations)),
+    # Calls of tools
+    Family(_COUNTER, "leafgate_tool_calls",
+           "Calls of tools by outcome: ok, tool_error for the tool's own error, or the code of the gateway's error.",
+           ["server", "tool", "principal", "outcome"],
+           lambda m, s: [((*row, end), n) for row, ends in m.tool_calls.rows.items() for end, n in ends.items()]),
+    Family(_HISTOGRAM, "leafgate_tool_call_duration_seconds", "How long calls of a tool took.",
+           ["server", "tool"], lambda m, s: list(m.tool_calls.durations.items())),
+    # Requests to servers
+    Family(_COUNTER, "leafgate_upstream_calls", "Requests to a server, every attempt, by outcome.",
+           ["server", "outcome"], lambda m, s: _outcomes(m.upstreams)),
+    Family(_HISTOGRAM, "leafgate_upstream_call_duration_seconds", "How long a server took to answer, every attempt.",
+           ["server"], lambda m, s: _durations(m.upstreams)),
+    Family(_GAUGE, "leafgate_upstream_up", "Whether a server is connected.",
+           ["server"], lambda m, s: _by_label(s.up)),
+    Family(_GAUGE, "leafgate_upstream_tools", "Tools that a server lists.",
+           ["server"], lambda m, s: _by_label(s.tools_by_server)),
+    Family(_GAUGE, "leafgate_upstream_breaker", "The phase of a server's breaker.",
+           ["server", "phase"], lambda m, s: [((label(server), phase), 1) for server, phase in s.breakers.items()]),
+    # Leaves
+    Family(_COUNTER, "leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.",
+           ["server", "tool", "map", "outcome"], _leaf_series("blocks")),
+    Family(_COUNTER, "leafgate_leaf_tokens", "Tokens of those blocks.",
+           ["server", "tool", "map", "outcome"], _leaf_series("tokens")),
+    Family(_COUNTER, "leafgate_leaf_rejected", "Leaves that were dropped.",
+           ["server", "tool", "map", "reason"], _leaf_series("rejected")),
+    Family(_COUNTER, "leafgate_leaf_seconds",
+           "CPU time spent checking leaves (verify) and tokenizing (tokenize) those blocks.",
+           ["server", "tool", "map", "kind"], _leaf_series("seconds")),
+    # All work of the tokenizer
+    Family(_COUNTER, "leafgate_codec_seconds",
+           "Time spent checking leaves (verify), tokenizing results (tokenize) and own texts (own), and detokenizing.",
+           ["kind"], lambda m, s: _by_label(m.codec_seconds)),
+    Family(_COUNTER, "leafgate_detokenize_calls", "Arguments that came as ids.",
+           ["map"], lambda m, s: _by_label(m.detokenized_by_map)),
+    Family(_COUNTER, "leafgate_own_texts", "Texts without leaves that were tokenized.",
+           [], lambda m, s: [((), m.own["texts"])]),
+    Family(_COUNTER, "leafgate_own_tokens", "Tokens of those texts.", [], lambda m, s: [((), m.own["tokens"])]),
+    # Savings
+    Family(_COUNTER, "leafgate_tokens_saved", "Tokens that no model had to read.",
+           ["by"], lambda m, s: _by_label(m.saved)),
+    Family(_COUNTER, "leafgate_tokens_whole", "Tokens of what cards and digests stand for.",
+           ["by"],
+           lambda m, s: [(("cards",), m.cards["tokens_whole"]), (("digests",), m.digests["tokens_withheld"])]),
+    Family(_COUNTER, "leafgate_tokens_shown", "Tokens of the cards and digests themselves.",
+           ["by"], lambda m, s: [(("cards",), m.cards["tokens_shown"]), (("digests",), m.digests["tokens_shown"])]),
+    Family(_GAUGE, "leafgate_catalog_tools", "Tools in the catalog.", [], lambda m, s: [((), s.tools)]),
+)
+# fmt: on

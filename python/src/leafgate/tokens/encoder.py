@@ -1,7 +1,7 @@
-"""Turns text into ids and back under one map. In: a TokenMap. Out: an Encoder. Touches nothing.
+"""Encoders: text to ids and back under one map.
 
-This file owns three facts about tiktoken: text is always ordinary text (special tokens are not even known to it), a
-panic of its Rust side is no Exception, and a long run of white space overflows its pattern's stack.
+This module handles three facts about tiktoken: text is always ordinary text (it never gets the special tokens), a
+panic of its Rust side is not an Exception, and a long run of white space overflows the stack of its pattern engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ try:
 except ImportError:  # an extra: only metaspace maps need it
     tokenizers = None  # type: ignore[assignment]
 
-# Unicode White_Space, as the pattern's \s means it; Python's own \s also takes U+001C to U+001F.
+# Unicode White_Space, the meaning of \s in the patterns; Python's own \s also includes U+001C to U+001F.
 _SPACE = "\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _LONG_RUN: Final = 8192
 _LONG_BLANK = re.compile(f"[{_SPACE}]{{{_LONG_RUN},}}")
@@ -33,27 +33,27 @@ _SELF_TEST = "Aa'll 1234 \u01c5\u0301\u4e2d\u0663 <|x|>\t\r\n\n  \u00a0\u2003{}\
 
 
 class Encoder(Protocol):
-    """What the rest of the house knows of a tokenizer."""
+    """The interface of a tokenizer to the other rooms."""
 
     @property
     def map(self) -> TokenMap: ...
 
     def encode(self, text: str) -> list[int]:
-        """The canonical ids. TextError where the text has none."""
+        """Return the canonical ids, or raise TextError if the text has none."""
         ...
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        """The bytes of these ids. IdsError names the first wrong one."""
+        """Return the bytes of these ids, or raise IdsError with the reason of the first wrong one."""
         ...
 
 
 def make_encoder(token_map: TokenMap) -> Encoder:
-    """Builds the encoder for a map, and has it prove that its pattern loses nothing."""
+    """Build the encoder for a map, and test that its pattern loses nothing."""
     encoder = ByteLevelEncoder(token_map) if token_map.kind == "byte_level" else MetaspaceEncoder(token_map)
     try:
         proof = encoder.decode_bytes(encoder.encode(_SELF_TEST))
     except TextError:
-        # A pattern that matches nothing at all, and calls it a piece, is more than the tokenizer can take.
+        # The tokenizer fails on a pattern that matches empty pieces.
         raise MapInvalidError(f"{token_map.id}: its pattern cannot be used") from None
     if proof != _SELF_TEST.encode():
         raise MapInvalidError(f"{token_map.id}: its pattern leaves out some characters")
@@ -61,7 +61,7 @@ def make_encoder(token_map: TokenMap) -> Encoder:
 
 
 def classify_ids(token_map: TokenMap, ids: Sequence[object]) -> Reason | None:
-    """The reason of the first wrong element (spec 5.7, order 5), or None."""
+    """Return the reason of the first wrong element (spec 5.7, order 5), or None."""
     specials = token_map.special_ids
     for id in ids:
         if type(id) is not int:
@@ -84,7 +84,7 @@ def _ids_error(token_map: TokenMap, ids: Sequence[object]) -> IdsError:
 
 def _join_tokens(token_map: TokenMap, ids: Sequence[int]) -> bytes:
     tokens = token_map.token_of_id
-    if operator.countOf(map(type, ids), int) != len(ids):  # 5.0 and True are found under 5 and 1 in a dict
+    if operator.countOf(map(type, ids), int) != len(ids):  # a dict finds 5.0 and True under 5 and 1
         raise _ids_error(token_map, ids)
     try:
         return b"".join([tokens[id] for id in ids])
@@ -103,48 +103,44 @@ class ByteLevelEncoder:
     """A byte_level map on tiktoken."""
 
     def __init__(self, token_map: TokenMap) -> None:
-        self._map = token_map
+        self.map = token_map
         try:
             self._tiktoken = tiktoken.Encoding(
                 token_map.digest, pat_str=token_map.pattern, mergeable_ranks=dict(token_map.ranks), special_tokens={}
             )
         except ValueError as error:
             raise MapInvalidError(f"{token_map.id}: unusable pattern ({error})") from None
-        # Where runs of white space end is known for the two families of patterns in use; others must do without.
+        # The rule for runs of white space is known for the two families of patterns in use, but not for others.
         newline_ends_run = re.search(r"\|\\s\*\[\\r\\n\]\+?\|\\s\+\(\?!\\S\)\|\\s\+?$", token_map.pattern)
         plain_run = re.search(r"\|\\s\+\(\?!\\S\)\|\\s\+?$", token_map.pattern)
         self._long_run = _LONG_BLANK if newline_ends_run else _LONG_SPACE if plain_run else None
 
-    @property
-    def map(self) -> TokenMap:
-        return self._map
-
     def encode(self, text: str) -> list[int]:
         _utf8(text)
         ranks = self._encode_long_runs(text) if _may_hold_long_run(text) else self._encode_ordinary(text)
-        ids = self._map.id_of_rank
+        ids = self.map.id_of_rank
         return ranks if ids is None else [ids[rank] for rank in ranks]
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        if self._map.id_of_rank is not None:
-            return _join_tokens(self._map, ids)
+        if self.map.id_of_rank is not None:
+            return _join_tokens(self.map, ids)
         try:
             return self._tiktoken.decode_bytes(ids)
         except (KeyError, TypeError, OverflowError):
-            raise _ids_error(self._map, ids) from None
+            raise _ids_error(self.map, ids) from None
 
     def _encode_ordinary(self, text: str) -> list[int]:
         try:
             return self._tiktoken.encode_ordinary(text)
         except BaseException as error:
-            if type(error).__name__ == "PanicException":  # not importable, and no Exception
-                raise TextError("the tokenizer cannot take this text") from None
+            if type(error).__name__ == "PanicException":  # not importable, and not an Exception
+                raise TextError("the tokenizer cannot process this text") from None
             raise
 
     def _encode_long_runs(self, text: str) -> list[int]:
-        """Cuts long runs of white space out by the rule that the pattern would apply to them.
+        """Encode long runs of white space separately, by the rule that the pattern would apply to them.
 
-        A run before a visible character gives its last blank away to it; the rest of the run is one piece.
+        The last blank before a visible character belongs to that character; the rest of the run is one piece.
         """
         if self._long_run is None:
             raise TextError(f"a run of more than {_LONG_RUN} blanks, under a pattern whose rule for them is unknown")
@@ -153,7 +149,7 @@ class ByteLevelEncoder:
         for run in self._long_run.finditer(text):
             at_newline = text[run.end() : run.end() + 1] in ("\r", "\n")
             if at_newline:
-                continue  # the pattern's own newline alternative takes such a run, without backtracking
+                continue  # the pattern's newline alternative matches such a run without backtracking
             end = run.end() if run.end() == len(text) else run.end() - 1
             ids += self._encode_ordinary(text[done : run.start()])
             ids += self._tiktoken._encode_single_piece(text[run.start() : end])
@@ -162,7 +158,7 @@ class ByteLevelEncoder:
 
 
 def _may_hold_long_run(text: str) -> bool:
-    """A run of that length must cover one of these samples: cheap enough to ask of every text."""
+    """May the text contain a long run? It would cover one of these samples, which are cheap to check."""
     return len(text) >= _LONG_RUN and _ANY_SPACE.search(text[_LONG_RUN - 1 :: _LONG_RUN]) is not None
 
 
@@ -172,27 +168,23 @@ class MetaspaceEncoder:
     def __init__(self, token_map: TokenMap) -> None:
         if tokenizers is None:
             raise MapInvalidError(f"{token_map.id}: metaspace maps need the extra `leafgate[metaspace]`")
-        self._map = token_map
+        self.map = token_map
         start = token_map.byte_fallback_start or 0
         vocab = dict(token_map.vocab) | {f"<0x{b:02X}>": start + b for b in range(256)}
         try:
             model = tokenizers.models.BPE(vocab=vocab, merges=list(token_map.merges), byte_fallback=True)
-        except Exception as error:  # the library raises plain Exception for a merge that makes no token
+        except Exception as error:  # the library raises plain Exception for a merge without a token
             raise MapInvalidError(f"{token_map.id}: {error}") from None
         self._tokenizer = tokenizers.Tokenizer(model)
-
-    @property
-    def map(self) -> TokenMap:
-        return self._map
 
     def encode(self, text: str) -> list[int]:
         _utf8(text)
         if not text:
             return []
-        if "▁" in text:  # it would come back as a space: ids that do not decode to their text are no tokenization of it
+        if "▁" in text:  # it would decode to a space, and ids must decode to their text
             raise TextError("the text holds U+2581, which a metaspace map writes for a space")
-        found: list[int] = self._tokenizer.encode("▁" + text.replace(" ", "▁"), add_special_tokens=False).ids
-        return found
+        ids: list[int] = self._tokenizer.encode("▁" + text.replace(" ", "▁"), add_special_tokens=False).ids
+        return ids
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        return _join_tokens(self._map, ids).removeprefix(b" ")
+        return _join_tokens(self.map, ids).removeprefix(b" ")

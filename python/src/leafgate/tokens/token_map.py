@@ -1,13 +1,13 @@
-"""Reads a tokenizer map. In: the raw bytes of a map file. Out: a TokenMap, or an error that says why not (spec 5.3).
+"""Reading of tokenizer maps from the raw bytes of a map file (spec 5.3).
 
-Touches nothing: where the bytes come from is storage's business. Everything in a map is foreign until checked here.
+Everything in a map is foreign until it is checked here; errors say what is wrong.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnreachableError
@@ -19,7 +19,7 @@ EncoderKind = Literal["byte_level", "metaspace"]
 
 
 def _byte_alphabet() -> str:
-    """The GPT-2 alphabet as one string: its n-th character stands for byte n."""
+    """Return the GPT-2 alphabet as one string: its n-th character represents byte n."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     stand_ins = iter(range(0x100, 0x200))
     return "".join(chr(b if b in printable else next(stand_ins)) for b in range(256))
@@ -27,28 +27,30 @@ def _byte_alphabet() -> str:
 
 BYTE_ALPHABET: Final = _byte_alphabet()
 _TO_LATIN1: Final = {ord(char): byte for byte, char in enumerate(BYTE_ALPHABET)}
-# For a whole vocabulary at once. A Latin-1 character that is no letter of the alphabet must not pass for a byte, so it
-# goes where encoding fails; the line feed is no letter either, and so can separate tokens.
+# Translates a whole vocabulary at once. A Latin-1 character that is not in the alphabet must not become a byte: it is
+# mapped to a character that cannot be encoded. The line feed is not in the alphabet, so it can separate tokens.
 _SEPARATOR: Final = "\u0100"
 _STRICTLY_TO_LATIN1: Final = {**dict.fromkeys(range(256), 0xFFFD), **_TO_LATIN1, 0x0A: ord(_SEPARATOR)}
 
 
 @dataclass(frozen=True)
 class TokenMap:
-    """A checked map. `ranks` orders the joins; `id_of_rank` is None where a rank is its token's id."""
+    """A valid map. `ranks` is the order of merges; `id_of_rank` is None if every rank is its token's id."""
 
     id: str
     digest: str
     kind: EncoderKind
-    pattern: str
-    ranks: Mapping[bytes, int]
-    id_of_rank: tuple[int, ...] | None
     token_of_id: Mapping[int, bytes]
     specials: Mapping[str, int]
-    merges: tuple[tuple[str, str], ...]
-    vocab: Mapping[str, int]
-    byte_fallback_start: int | None
-    warnings: tuple[str, ...]
+    # byte_level
+    pattern: str = ""
+    ranks: Mapping[bytes, int] = field(default_factory=dict)
+    id_of_rank: tuple[int, ...] | None = None
+    warnings: tuple[str, ...] = ()
+    # metaspace
+    merges: tuple[tuple[str, str], ...] = ()
+    vocab: Mapping[str, int] = field(default_factory=dict)
+    byte_fallback_start: int | None = None
 
     @property
     def special_ids(self) -> frozenset[int]:
@@ -56,7 +58,7 @@ class TokenMap:
 
 
 def read_map(raw: bytes, *, where: str, expected_digest: str | None = None) -> TokenMap:
-    """Checks the digest first, then the content. `where` names the source in errors."""
+    """Check the digest first, then the content, and return the map. `where` names the source in errors."""
     if len(raw) > MAX_MAP_BYTES:
         raise MapUnreachableError(f"{where}: {len(raw)} bytes, more than the limit of {MAX_MAP_BYTES}")
     digest = digest_of(raw)
@@ -72,12 +74,10 @@ def read_map(raw: bytes, *, where: str, expected_digest: str | None = None) -> T
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 class _Reading:
-    """One pass over a parsed document; holds it together with the name that errors carry."""
-
     def __init__(self, document: dict[str, Any], where: str, digest: str) -> None:
         self.document = document
         self.where = where
@@ -90,7 +90,7 @@ class _Reading:
         kind = self.document.get("encoder", "byte_level")
         specials = self._ids("special_tokens", {})
         vocab = self._ids("tokens" if "vocab" not in self.document else "vocab", None)
-        self._not_a_placeholder(vocab, specials)
+        self._refuse_placeholder(vocab, specials)
         special_ids = set(specials.values())
         ordinary = {token: id for token, id in vocab.items() if id not in special_ids}
         if len(set(ordinary.values())) != len(ordinary) or len(special_ids) != len(specials):
@@ -102,47 +102,43 @@ class _Reading:
         raise self.refuse(f"unknown encoder {kind!r}")
 
     def _id(self) -> str:
-        found = self.document.get("id")
-        return found if isinstance(found, str) else ""
+        map_id = self.document.get("id")
+        return map_id if isinstance(map_id, str) else ""
 
     def _ids(self, field: str, default: dict[str, int] | None) -> dict[str, int]:
-        found = self.document.get(field, default)
-        if isinstance(found, list):  # version 1 may list its tokens in the order of their ids
-            found = {token: id for id, token in enumerate(found) if isinstance(token, str)}
-        if not isinstance(found, dict):
-            raise self.refuse(f"`{field}` is missing or no object")
-        values = found.values()
+        ids = self.document.get(field, default)
+        if isinstance(ids, list):  # version 1 may list its tokens in the order of their ids
+            ids = {token: id for id, token in enumerate(ids) if isinstance(token, str)}
+        if not isinstance(ids, dict):
+            raise self.refuse(f"`{field}` is missing or not an object")
+        values = ids.values()
         if set(map(type, values)) - {int} or (values and not 0 <= min(values) <= max(values) <= MAX_ID):
-            raise self.refuse(f"`{field}` holds an id that is no integer from 0 to {MAX_ID}")
-        return found
+            raise self.refuse(f"`{field}` holds an id that is not an integer from 0 to {MAX_ID}")
+        return ids
 
-    def _not_a_placeholder(self, vocab: dict[str, int], specials: dict[str, int]) -> None:
+    def _refuse_placeholder(self, vocab: dict[str, int], specials: dict[str, int]) -> None:
         declared = self.document.get("vocab_size")
-        held = len(vocab.keys() | specials.keys())
+        entries = len(vocab.keys() | specials.keys())
         if self.document.get("_synthetic") is True or not vocab:
             raise self.refuse("a placeholder without a vocabulary")
-        if type(declared) is int and held < declared:
-            raise self.refuse(f"a placeholder or cut off: it declares {declared} entries and holds {held}")
-
-    def _pattern(self) -> str:
-        pattern = self.document.get("pre_tokenizer_pattern")
-        if not isinstance(pattern, str) or not pattern:
-            raise self.refuse("`pre_tokenizer_pattern` is missing; byte_level maps need one")
-        return pattern
+        if type(declared) is int and entries < declared:
+            raise self.refuse(f"a placeholder or cut off: it declares {declared} entries and holds {entries}")
 
     def _merges(self) -> tuple[tuple[str, str], ...] | None:
-        found = self.document.get("merges")
-        if found is None or found == []:
+        merges = self.document.get("merges")
+        if merges is None or merges == []:
             return None
-        if not isinstance(found, list):
-            raise self.refuse("`merges` is no array")
-        pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) if isinstance(m, list) else () for m in found]
+        if not isinstance(merges, list):
+            raise self.refuse("`merges` is not an array")
+        pairs = [tuple(m.split(" ")) if isinstance(m, str) else tuple(m) if isinstance(m, list) else () for m in merges]
         if any(len(p) != 2 or not all(isinstance(part, str) and part for part in p) for p in pairs):
             raise self.refuse('`merges` holds an entry that is not "left right"')
         return tuple((p[0], p[1]) for p in pairs)
 
     def _byte_level(self, ordinary: dict[str, int], specials: dict[str, int]) -> TokenMap:
-        pattern = self._pattern()
+        pattern = self.document.get("pre_tokenizer_pattern")
+        if not isinstance(pattern, str) or not pattern:
+            raise self.refuse("`pre_tokenizer_pattern` is missing; byte_level maps need one")
         tokens = self._bytes_of(ordinary)
         missing = [b for b in range(256) if bytes([b]) not in tokens]
         if missing:
@@ -152,23 +148,20 @@ class _Reading:
             id=self._id(),
             digest=self.digest,
             kind="byte_level",
+            token_of_id={id: token for token, id in tokens.items()},
+            specials=specials,
             pattern=pattern,
             ranks=ranks,
             id_of_rank=id_of_rank,
-            token_of_id={id: token for token, id in tokens.items()},
-            specials=specials,
-            merges=(),
-            vocab={},
-            byte_fallback_start=None,
             warnings=self._warnings(pattern),
         )
 
     def _bytes_of(self, ordinary: dict[str, int]) -> dict[bytes, int]:
-        joined = "\n".join(ordinary)
-        if joined.count("\n") != len(ordinary) - 1:
+        text = "\n".join(ordinary)
+        if text.count("\n") != len(ordinary) - 1:
             raise self.refuse("a token is not written in the byte alphabet")
         try:
-            tokens = joined.translate(_STRICTLY_TO_LATIN1).split(_SEPARATOR)
+            tokens = text.translate(_STRICTLY_TO_LATIN1).split(_SEPARATOR)
             encoded = [token.encode("latin-1") for token in tokens]
         except UnicodeEncodeError:
             raise self.refuse("a token is not written in the byte alphabet") from None
@@ -180,11 +173,11 @@ class _Reading:
         merges = self._merges()
         if merges is None:
             return tokens, None
-        joined = (self._as_bytes(left) + self._as_bytes(right) for left, right in merges)
-        order = dict.fromkeys([*(bytes([b]) for b in range(256)), *joined])
+        results = (self._as_bytes(left) + self._as_bytes(right) for left, right in merges)
+        order = dict.fromkeys([*(bytes([b]) for b in range(256)), *results])
         unknown = next((token for token in order if token not in tokens), None)
         if unknown is not None:
-            raise self.refuse(f"a merge makes {unknown!r}, which is no token")
+            raise self.refuse(f"a merge makes {unknown!r}, which is not a token")
         ids = tuple(tokens[token] for token in order)
         return {token: rank for rank, token in enumerate(order)}, ids
 
@@ -221,13 +214,9 @@ class _Reading:
             id=self._id(),
             digest=self.digest,
             kind="metaspace",
-            pattern="",
-            ranks={},
-            id_of_rank=None,
             token_of_id=token_of_id,
             specials=specials,
             merges=merges,
             vocab=ordinary,
             byte_fallback_start=start,
-            warnings=(),
         )

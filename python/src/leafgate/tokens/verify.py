@@ -1,6 +1,6 @@
-"""Judges ids against a text. In: an Encoder, a text, ids that nobody has checked. Out: a Verdict (spec 5.7).
+"""Verification of foreign ids against a text (spec 5.7).
 
-Touches nothing. The cheap questions come first, and only a refusal pays for finding out which reason it has.
+Cheap checks come first, and only a rejection pays for finding its reason.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from leafgate.model.errors import IdsError, TextError
 from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
 from leafgate.tokens.encoder import Encoder, classify_ids
 
-# Of ids: one call into C on a list of millions would hold every thread of the process for as long as it takes.
+# Ids per call into C: one call on a list of millions would block every thread of the process.
 _AT_ONCE: Final = 1 << 16
 
 
 def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_id: object = None) -> Verdict:
-    """Whether these ids may stand for this text. `map_id` is what the payload claims, None where it claims nothing."""
-    reason = _judge(encoder, text, ids, level, map_id)
+    """Return whether these ids represent this text. `map_id` is the payload's claim, None if it has none."""
+    reason = _find_reason(encoder, text, ids, level, map_id)
     return ACCEPTED if reason is None else Verdict(reason)
 
 
-def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
+def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
     encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object
 ) -> Reason | None:
     if map_id is not None and map_id != encoder.map.digest and not _spells(map_id, encoder.map.digest):
@@ -52,7 +52,7 @@ def _judge(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
 
 
 def _wrong_element(encoder: Encoder, ids: Sequence[Any]) -> Reason | None:
-    """The reason of the first wrong element. A set of the ids is soon made, and is much smaller than the ids are."""
+    """Return the reason of the first wrong element, or None. A set is built fast and much smaller than the ids."""
     specials, tokens = encoder.map.special_ids, encoder.map.token_of_id
     try:
         distinct = set(ids)
@@ -69,7 +69,7 @@ def _spells(map_id: object, digest: str) -> bool:
 
 
 def _holds_boolean(encoder: Encoder, raw: bytes, ids: Sequence[Any]) -> bool:
-    """True decodes like 1 and False like 0. Only where the text holds such a token can one hide, and they are few."""
+    """Is one of the ids a boolean? True decodes like 1 and False like 0, so only texts with these tokens need it."""
     tokens = encoder.map.token_of_id
     for id in (0, 1):
         token = tokens.get(id)
@@ -79,7 +79,7 @@ def _holds_boolean(encoder: Encoder, raw: bytes, ids: Sequence[Any]) -> bool:
 
 
 def _boolean_among(ids: Sequence[Any], id: int) -> bool:
-    """Going from one element that equals this id to the next costs half of looking at every element's type."""
+    """Is an element that equals this id a boolean? `index` costs half of checking the type of every element."""
     at = -1
     try:
         while True:
@@ -92,11 +92,11 @@ def _boolean_among(ids: Sequence[Any], id: int) -> bool:
 
 def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
     try:
-        made = encoder.encode(text)
+        canonical = encoder.encode(text)
     except TextError:
         return False
-    pairs = zip(_parts(made), _parts(ids), strict=False)
-    return len(made) == len(ids) and all(mine == list(theirs) for mine, theirs in pairs)
+    pairs = zip(_parts(canonical), _parts(ids), strict=False)
+    return len(canonical) == len(ids) and all(ours == list(theirs) for ours, theirs in pairs)
 
 
 def _parts(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -1,8 +1,8 @@
-"""A child process that speaks MCP on its standard input and output. In: a StdioServer. Out: two streams of messages.
+"""A child process that speaks MCP on its standard input and output, as two streams of messages.
 
-Touches processes. It stands in the place of the SDK's transport, which reads a line in the square of its length (100 MB
-took 90 s, with everybody waiting) and ends at the first byte that is not UTF-8. Here a line costs its length, a line
-that is no message is passed over, and one beyond any use is not kept in memory.
+Replaces the SDK's transport, which reads a line in the square of its length (100 MB took 90 s, blocking all requests)
+and ends at the first byte that is not UTF-8. Here the time grows with the length of a line; a line that is not a
+message is skipped, and one of more than MAX_LINE bytes is not kept in memory.
 """
 
 from __future__ import annotations
@@ -15,56 +15,69 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TextIO
 
 import anyio
 import pydantic_core
+from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    REQUEST_TIMEOUT,
-    ErrorData,
-    JSONRPCError,
-    jsonrpc_message_adapter,
-)
 
-from leafgate.upstream.classify import SaidByServer
-from leafgate.upstream.server_spec import StdioServer
+from leafgate.clean.invisibles import replace_surrogates
+from leafgate.upstream import StdioServer
+from leafgate.upstream.raw_session import mark_server_error
 
 log = logging.getLogger("leafgate.upstream")
 
 MAX_LINE: Final = 256 * 1024 * 1024
-GRACE_SECONDS: Final = 1.0  # for each step; a client gives us two seconds to end, and two more after SIGTERM
+GRACE_SECONDS: Final = 1.0  # for each step; a client gives a gateway two seconds to end, and two more after SIGTERM
 POLL_SECONDS: Final = 0.01
 
 CHUNK: Final = 65_536
+_CODES_OF_THE_SDK: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+_PIPE_ERRORS: Final = (OSError, RuntimeError)  # uvloop raises the latter for a pipe that was closed
 
-_GONE: Final = (OSError, RuntimeError)  # the faster event loop has the latter for a pipe that was closed
+
+@dataclass
+class ServerEnd:
+    """How a connection to a child process ended: the exit code, if the process ended by itself, and the last line that
+    it wrote to stderr, as it wrote it."""
+
+    exit_code: int | None = None
+    last_line: str = ""
 
 
 @asynccontextmanager
-async def child_streams(reach: StdioServer, errlog: TextIO) -> AsyncIterator[tuple[Any, Any]]:
-    """Starts the command; at the end of the context it and its children are stopped, first gently."""
-    process = _started(reach, errlog)
+async def child_streams(
+    reach: StdioServer, errlog: TextIO, end: ServerEnd | None = None
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Start the command. At the end of the context it and its children are stopped, first without force.
+
+    `end` gets the exit code of a process that ended by itself.
+    """
+    process = _start(reach, errlog)
     with anyio.CancelScope(shield=True):  # it takes no time
-        pipes = await _connected(process)
-    heard, said = _Heard(pipes.stdout), _Said(pipes)
+        pipes = await _connect(process)
+    outgoing = _Outgoing(pipes)
     try:
-        yield heard, said
+        # The messages are read by the task that receives them, without another task in between.
+        yield _messages(pipes.stdout), outgoing
     finally:
-        said.is_closed = True
+        outgoing.is_closed = True
+        ended_itself = pipes.stdout.at_eof() or process.poll() is not None
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
-                # It is read on, so that the child can finish writing and end.
-                group.start_soon(_read_on, pipes.stdout)
-                await _stop(process, pipes)
+                # Its output is still read, so that the child can finish writing and end.
+                group.start_soon(_discard, pipes.stdout)
+                was_forced = await _stop(process, pipes)
                 group.cancel_scope.cancel()
+        if end is not None and ended_itself and not was_forced:
+            end.exit_code = process.returncode
 
 
-def _started(reach: StdioServer, errlog: TextIO) -> subprocess.Popen[bytes]:
-    """Not by the event loop: the faster one gives a child sockets for pipes, and copies that it cannot close."""
+def _start(reach: StdioServer, errlog: TextIO) -> subprocess.Popen[bytes]:
+    """Not by the event loop: uvloop gives a child sockets for pipes, and copies that the child cannot close."""
     return subprocess.Popen(
         [reach.command, *reach.args],
         env={**get_default_environment(), **reach.env},
@@ -77,58 +90,24 @@ def _started(reach: StdioServer, errlog: TextIO) -> subprocess.Popen[bytes]:
 
 
 class _Pipes(NamedTuple):
-    """Our ends. `hearing` is what closes that of its stdout."""
+    """The gateway's ends. `stdout_transport` closes that of stdout."""
 
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader
-    hearing: asyncio.BaseTransport
+    stdout_transport: asyncio.BaseTransport
 
 
-async def _connected(process: subprocess.Popen[bytes]) -> _Pipes:
+async def _connect(process: subprocess.Popen[bytes]) -> _Pipes:
     loop = asyncio.get_running_loop()
-    stdout, silent = asyncio.StreamReader(), asyncio.StreamReader()
-    hearing, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdout), process.stdout)
-    told, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(silent), process.stdin)
-    return _Pipes(asyncio.StreamWriter(told, protocol, silent, loop), stdout, hearing)
+    stdout, unused = asyncio.StreamReader(), asyncio.StreamReader()
+    reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdout), process.stdout)
+    writing, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(unused), process.stdin)
+    return _Pipes(asyncio.StreamWriter(writing, protocol, unused, loop), stdout, reading)
 
 
-class _Stream:
-    """What the SDK does with both streams alike."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """The child is told by the end of its context."""
-
-
-class _Heard(_Stream):
-    """What the child says, message by message. Whoever asks for one reads it: a call waits for no task in between."""
-
-    def __init__(self, stdout: asyncio.StreamReader) -> None:
-        self._messages = _messages(stdout)
-
-    def __aiter__(self) -> AsyncIterator[SessionMessage]:
-        return self._messages
-
-    async def __anext__(self) -> SessionMessage:
-        return await anext(self._messages)
-
-    async def receive(self) -> SessionMessage:
-        try:
-            return await anext(self._messages)
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
-
-
-class _Said(_Stream):
-    """What the child is told. A line is written whole or not at all, whoever is cancelled meanwhile.
-
-    One after another: else all who wait for a child that reads too little would write at once when it reads again.
-    """
+class _Outgoing:
+    """The messages to the child. A line is written whole or not at all, also if its sender is cancelled. Senders write
+    one after another: otherwise all that wait for a slow child would write at once when it reads again."""
 
     def __init__(self, pipes: _Pipes) -> None:
         self._pipes = pipes
@@ -144,14 +123,20 @@ class _Said(_Stream):
                 await stdin.drain()  # returns at once, unless the child has read too little for too long
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 stdin.write(line.encode() + b"\n")
-        except _GONE:
-            # A child that hears nothing has ended the connection, whether it lives or not.
-            self._pipes.hearing.close()
+        except _PIPE_ERRORS:
+            # A child that does not read has ended the connection, whether the process lives or not.
+            self._pipes.stdout_transport.close()
             raise anyio.BrokenResourceError from None
 
+    async def __aenter__(self) -> Self:
+        return self
 
-async def _read_on(stdout: asyncio.StreamReader) -> None:
-    with suppress(*_GONE):  # also where somebody still waits for a message, and reads on by that
+    async def __aexit__(self, *exc_info: object) -> None:
+        """Do nothing, likewise."""
+
+
+async def _discard(stdout: asyncio.StreamReader) -> None:
+    with suppress(*_PIPE_ERRORS):  # RuntimeError also where another task still waits for a message
         while await stdout.read(CHUNK):
             pass
 
@@ -162,32 +147,39 @@ async def _messages(stdout: asyncio.StreamReader) -> AsyncIterator[SessionMessag
         if message is not None:
             yield message
         elif line.strip():
-            log.debug("a line on a server's stdout is no message: %r", line[:200])
+            log.debug("a line on a server's stdout is not a message: %r", line[:200])
         del line, message  # they may be large, and the next ones may be long in coming
 
 
 def _message(line: bytes) -> SessionMessage | None:
     try:
-        # Read first, then judged: read as each kind of message in turn, a long list of ids costs three times as much.
-        message = jsonrpc_message_adapter.validate_python(pydantic_core.from_json(line), by_name=False)
+        # Parsed first, then validated: parsing it as each kind of message in turn takes three times as long.
+        message = types.jsonrpc_message_adapter.validate_python(_read_json(line), by_name=False)
     except ValueError:
-        return _wrong_answer(line)
-    if isinstance(message, JSONRPCError) and message.error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
-        marked = message.error.model_copy(update={"data": SaidByServer(message.error.data)})
-        message = message.model_copy(update={"error": marked})
-    return SessionMessage(message)
+        return _malformed_answer(line)
+    return SessionMessage(mark_server_error(message, _CODES_OF_THE_SDK))
 
 
-def _wrong_answer(line: bytes) -> SessionMessage | None:
-    """A malformed answer that says whose it is becomes an error, so that its caller need not wait for nothing."""
+def _read_json(line: bytes) -> Any:
     try:
-        said = json.loads(line)
+        return pydantic_core.from_json(line)
+    except ValueError:
+        repaired = replace_surrogates(line)
+        if repaired is line:
+            raise
+        return pydantic_core.from_json(repaired)
+
+
+def _malformed_answer(line: bytes) -> SessionMessage | None:
+    """A malformed answer with the id of a request becomes an error, so that the request does not time out."""
+    try:
+        answer = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or "method" in said or type(said.get("id")) not in (int, str):
+    if not isinstance(answer, dict) or "method" in answer or type(answer.get("id")) not in (int, str):
         return None
-    error = ErrorData(code=INTERNAL_ERROR, message="the answer is malformed")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=said["id"], error=error))
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message="the answer is malformed")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer["id"], error=error))
 
 
 async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -209,7 +201,7 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
                 yield line
                 del line
             else:
-                log.warning("a line of %d bytes on a server's stdout is too long and was passed over", size + len(end))
+                log.warning("a line of %d bytes on a server's stdout is too long and was skipped", size + len(end))
             parts, size = [], 0
         size += len(rest)
         if size <= MAX_LINE:
@@ -218,26 +210,30 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
             parts = []
 
 
-async def _stop(process: subprocess.Popen[bytes], pipes: _Pipes) -> None:
-    """Closes its input, which is how a server is told to end; then by signals, to it and its children."""
-    with suppress(*_GONE):
+async def _stop(process: subprocess.Popen[bytes], pipes: _Pipes) -> bool:
+    """Close its input, which asks a server to end; then send signals to it and its children. Returns whether it took
+    a signal."""
+    was_forced = False
+    with suppress(*_PIPE_ERRORS):
         pipes.stdin.close()
-    for harder in (signal.SIGTERM, signal.SIGKILL):
-        if await _ended(process):
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if await _has_ended(process):
             break
+        was_forced = True
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, harder)
-    if not await _ended(process):
+            os.killpg(process.pid, number)
+    if not await _has_ended(process):
         log.warning("process %d does not end, and is left alone", process.pid)
-    # A grandchild may hold the pipes open, and not read what is left to say.
+    # A grandchild may hold the pipes open without reading what is still to be written.
     if pipes.stdin.transport.get_write_buffer_size():
         pipes.stdin.transport.abort()
-    pipes.hearing.close()
+    pipes.stdout_transport.close()
+    return was_forced
 
 
-async def _ended(process: subprocess.Popen[bytes]) -> bool:
-    """Looks at the process, not at its pipes, which a grandchild may hold open."""
+async def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Look at the process, not at its pipes, which a grandchild may hold open."""
     with anyio.move_on_after(GRACE_SECONDS):
-        while process.poll() is None:  # noqa: ASYNC110  nobody tells of its end
+        while process.poll() is None:  # noqa: ASYNC110  there is no event for its end
             await anyio.sleep(POLL_SECONDS)
     return process.poll() is not None

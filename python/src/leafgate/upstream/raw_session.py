@@ -1,50 +1,74 @@
-"""Asks an MCP session for raw results. In: a ClientSession, a method, params. Out: the result's JSON, untouched.
+"""Requests on an MCP session: raw results, what the exceptions of the SDK mean, and the lists of what a server offers.
 
 The SDK's typed results drop unknown fields and refuse unknown content blocks, and a gateway must see both. This is the
-only file that reaches into the SDK's private parts; test_supervise.py fails loudly when they move.
+only file that uses private names of the SDK's client; test_raw_session.py fails when they move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-from mcp import ClientSession, MCPError
+import httpx2
+from mcp import ClientSession, InvalidUriTemplate, MCPError, UriTemplate
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp.types import CLIENT_CAPABILITIES_META_KEY, REQUEST_TIMEOUT
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value, find_invalid_x_mcp_header, x_mcp_header_map
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CONNECTION_CLOSED,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    REQUEST_TIMEOUT,
+    JSONRPCError,
+    ServerCapabilities,
+)
 
-# The SDK's clock starts when a request is written; a server that reads nothing must not hold the writer for ever.
+from leafgate.catalog.skills import SKILLS
+from leafgate.model.errors import ErrorCode, UpstreamFailure
+from leafgate.model.request import ClientChannel
+from leafgate.ports import MAX_TTL_MS, CacheHint, OfferKind, read_cache_hint
+
+Params = Mapping[str, Any]
+Result = Mapping[str, Any]
+
+# The SDK's clock starts when a request is written; a server that reads nothing must not block the writer for ever.
 WRITE_SECONDS: Final = 1.0
-# A client that does not take its progress must not hold its result back for long.
+# A client that does not read its progress must not delay its result for long.
 PROGRESS_SECONDS: Final = 1.0
+# Other types belong to extensions. To take one that is not served for a success would lose the result.
+RESULT_TYPES: Final = (None, "complete", "input_required")
+# The requests that answer the questions of an `input_required` result by being sent again.
+_RESUMABLE: Final = ("tools/call", "prompts/get", "resources/read")
 
 
 class _Progress:
-    """Passes progress on, and knows when all of it is: the SDK starts a task for each, which the result overtakes."""
+    """Passes progress on, and waits for it: the SDK starts a task for each message, which the result may overtake."""
 
-    def __init__(self, tell: ProgressFnT) -> None:
-        self._tell = tell
+    def __init__(self, send: ProgressFnT) -> None:
+        self._send = send
         self._under_way = 0
-        self._told = anyio.Event()
+        self._message_sent = anyio.Event()
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         self._under_way += 1
         try:
-            await self._tell(progress, total, message)
+            await self._send(progress, total, message)
         finally:
             self._under_way -= 1
-            self._told.set()
+            self._message_sent.set()
 
-    async def passed_on(self) -> None:
+    async def wait(self) -> None:
         await anyio.lowlevel.checkpoint()  # tasks that were started for what came before the result begin now
         if not self._under_way:
             return
         with anyio.move_on_after(PROGRESS_SECONDS):
             while self._under_way:
-                self._told = anyio.Event()
-                await self._told.wait()
+                self._message_sent = anyio.Event()
+                await self._message_sent.wait()
 
 
 async def raw_request(
@@ -56,22 +80,227 @@ async def raw_request(
     on_progress: ProgressFnT | None = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One request. Raises what the SDK raises: MCPError for error answers, timeouts and closed connections."""
+    """Send one request and return the JSON of its result. Raises MCPError also for timeouts and closed connections."""
     data: dict[str, Any] = {"method": method, "params": dict(params)}
     opts: CallOptions = {"timeout": seconds}
     progress = None if on_progress is None else _Progress(on_progress)
     if progress is not None:
         opts["on_progress"] = progress
     session._stamp(data, opts)
-    stamped = data["params"].get("_meta", {})
-    if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in stamped:
-        # The server of a stateless request must see what the client behind us can do, not what we can.
-        stamped[CLIENT_CAPABILITIES_META_KEY] = dict(capabilities)
+    if method.startswith("tasks/"):  # SEP-2663 has this header for them; the SDK has it for methods of the core only
+        opts.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(str(params["taskId"]))
+    meta = data["params"].get("_meta", {})
+    if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
+        # The server of a stateless request must see what the gateway's client can do, not what the gateway can.
+        meta[CLIENT_CAPABILITIES_META_KEY] = dict(capabilities)
     try:
         with anyio.fail_after(seconds + WRITE_SECONDS):
             result = await session._dispatcher.send_raw_request(method, data["params"], opts)
     except TimeoutError:
         raise MCPError(REQUEST_TIMEOUT, f"{method} could not be written in time") from None
     if progress is not None:
-        await progress.passed_on()
+        await progress.wait()
     return result
+
+
+def check_type(raw: Mapping[str, Any], more: Collection[str] = ()) -> str | None:
+    """The type of a result; None in the handshake era, which has no types.
+
+    UpstreamFailure if it is unknown; `more` are the types of extensions that are served.
+    """
+    result_type = raw.get("resultType")
+    if result_type not in RESULT_TYPES and result_type not in more:
+        raise UpstreamFailure("UPSTREAM_ERROR", f"a result of the unknown type {str(result_type)[:80]!r}")
+    return result_type
+
+
+def add_client_params(method: str, params: Mapping[str, Any], client: ClientChannel | None) -> dict[str, Any]:
+    """The params of a request, with the client's `_meta`, its answers to earlier questions and its log level."""
+    if client is None:
+        return dict(params)
+    level = {} if client.log_level is None else {LOG_LEVEL_META_KEY: client.log_level}
+    meta = {**client.meta, **params.get("_meta", {}), **level}
+    resume = client.resume if method in _RESUMABLE else {}
+    return {**params, **resume, **({"_meta": meta} if meta else {})}
+
+
+# What a failure means
+
+# The messages of the SDK where an HTTP server refused a request without an MCP error.
+_STAND_INS: Final = ("Server returned an error response", "Session terminated", "Not Found")
+
+_Codes = Mapping[int, ErrorCode]
+_BY_RPC_CODE: Final[_Codes] = {REQUEST_TIMEOUT: "UPSTREAM_TIMEOUT", CONNECTION_CLOSED: "UPSTREAM_UNAVAILABLE"}
+_BY_STATUS: Final[_Codes] = {
+    401: "AUTH_FAILED",
+    403: "PERMISSION_DENIED",
+    429: "RATE_LIMITED",
+    **dict.fromkeys((408, 504), "UPSTREAM_TIMEOUT"),
+    # 404: the session or the endpoint is gone; connecting again helps in both cases.
+    **dict.fromkeys((404, 502, 503), "UPSTREAM_UNAVAILABLE"),
+}
+_BY_TYPE: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...]] = (
+    ((TimeoutError, httpx2.TimeoutException), "UPSTREAM_TIMEOUT"),
+    ((OSError, httpx2.TransportError, anyio.ClosedResourceError, anyio.BrokenResourceError), "UPSTREAM_UNAVAILABLE"),
+)
+
+
+@dataclass(frozen=True)
+class ServerErrorData:
+    """Wraps the data of an error that came over the wire: the SDK uses two of the codes for its own failures."""
+
+    data: Any
+
+
+def mark_server_error(message: Any, codes: Sequence[int]) -> Any:
+    """The message; an error of the server with one of these codes is marked as such by its data."""
+    if not isinstance(message, JSONRPCError) or message.error.code not in codes:
+        return message
+    error = message.error.model_copy(update={"data": ServerErrorData(message.error.data)})
+    return message.model_copy(update={"error": error})
+
+
+def classify(error: BaseException, http_status: int | None = None) -> UpstreamFailure:
+    """The failure that an exception stands for. The SDK drops HTTP statuses; a caller that noted one passes it."""
+    error = _most_specific(error)
+    if isinstance(error, UpstreamFailure):
+        return error
+    detail = f"{type(error).__name__}: {error}"  # for the log; nothing of it reaches a model
+    if isinstance(error, MCPError):
+        # A missing capability of the client is an error of the protocol, and so is its data.
+        data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
+        code = _BY_STATUS.get(http_status or 0) if error.message in _STAND_INS else None
+        return UpstreamFailure(code or _code(error), detail, rpc_code=error.code, rpc_data=data)
+    return UpstreamFailure(_code(error), detail)
+
+
+def _most_specific(error: BaseException) -> BaseException:
+    """Of a group, the first exception that has a more specific code than UPSTREAM_ERROR."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    inner = [_most_specific(each) for each in error.exceptions]
+    return next((each for each in inner if _code(each) != "UPSTREAM_ERROR"), inner[0])
+
+
+def _code(error: BaseException) -> ErrorCode:
+    if isinstance(error, UpstreamFailure):
+        return error.code
+    if isinstance(error, MCPError):
+        is_from_server = isinstance(error.data, ServerErrorData)
+        return "UPSTREAM_ERROR" if is_from_server else _BY_RPC_CODE.get(error.code, "UPSTREAM_ERROR")
+    if isinstance(error, httpx2.HTTPStatusError):
+        return _BY_STATUS.get(error.response.status_code, "UPSTREAM_ERROR")
+    return next((code for types, code in _BY_TYPE if isinstance(error, types)), "UPSTREAM_ERROR")
+
+
+# What servers offer
+
+MAX_PAGES: Final = 1_000
+
+Definition = Mapping[str, Any]
+Definitions = Sequence[Definition]
+
+# How each kind is listed: the capability that it needs, the method, and the key in its result.
+_LISTS: Final[Mapping[OfferKind, tuple[str, str, str]]] = {
+    "tools": ("tools", "tools/list", "tools"),
+    "resources": ("resources", "resources/list", "resources"),
+    "templates": ("resources", "resources/templates/list", "resourceTemplates"),
+    "prompts": ("prompts", "prompts/list", "prompts"),
+    "skills": (SKILLS, "skills/list", "skills"),
+}
+
+
+@dataclass(frozen=True)
+class ServerOffers:
+    """What one server offers, as it wrote it. `hints` has the lists that the server has at all."""
+
+    tools: Definitions = ()
+    resources: Definitions = ()
+    templates: Definitions = ()
+    prompts: Definitions = ()
+    skills: Definitions = ()
+    hints: Mapping[OfferKind, CacheHint] = field(default_factory=dict, compare=False)
+
+
+def declares(capabilities: ServerCapabilities, name: str) -> bool:
+    """Whether a server declares a capability; an extension by its identifier; or a setting of it, after a `#`."""
+    identifier, has_setting, setting = name.partition("#")
+    if "/" not in identifier:
+        return getattr(capabilities, name, None) is not None
+    settings = (capabilities.extensions or {}).get(identifier)
+    return settings is not None and (not has_setting or settings.get(setting) is True)
+
+
+async def list_server(session: ClientSession, capabilities: ServerCapabilities, seconds: float) -> ServerOffers:
+    """All lists of a server."""
+    lists = {kind: await list_kind(session, kind, capabilities, seconds) for kind in _LISTS}
+    hints = {kind: hint for kind, (_, hint) in lists.items() if hint is not None}
+    return ServerOffers(**{kind: definitions for kind, (definitions, _) in lists.items()}, hints=hints)
+
+
+async def list_kind(
+    session: ClientSession, kind: OfferKind, capabilities: ServerCapabilities, seconds: float
+) -> tuple[Definitions, CacheHint | None]:
+    """All pages of one list, and the narrowest of their hints; nothing where the server does not declare the list.
+
+    If a page fails, no part is returned.
+    """
+    capability, method, key = _LISTS[kind]
+    if not declares(capabilities, capability):
+        return (), None
+    definitions: list[Definition] = []
+    hint = CacheHint(MAX_TTL_MS, is_public=True)
+    params: dict[str, Any] = {}
+    for _ in range(MAX_PAGES):
+        try:
+            page = await raw_request(session, method, params, seconds=seconds)
+        except MCPError as error:
+            if kind in ("templates", "skills") and error.code == METHOD_NOT_FOUND:
+                # A server with resources need not have templates; some declare skills and do not list them.
+                return (), None
+            raise
+        check_type(page)
+        hint = hint.narrow(read_cache_hint(page))
+        entries = page.get(key)
+        definitions += [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else ()
+        params = {"cursor": page.get("nextCursor")}
+        if not isinstance(params["cursor"], str):
+            if kind == "tools":
+                session._x_mcp_header_maps = _header_arguments(definitions)
+            return tuple(definitions), hint
+    raise UpstreamFailure("UPSTREAM_ERROR", f"a list of {key} has more than {MAX_PAGES} pages")
+
+
+def _header_arguments(tools: Definitions) -> dict[str, dict[tuple[str, ...], str]]:
+    """By tool: the arguments that a stateless server wants in headers too. The SDK writes them into its calls."""
+    maps: dict[str, dict[tuple[str, ...], str]] = {}
+    for tool in tools:
+        name, schema = tool.get("name"), tool.get("inputSchema")
+        # Parsed JSON has at most 200 levels, which both functions can walk.
+        if isinstance(name, str) and find_invalid_x_mcp_header(schema) is None:
+            maps |= {name: found} if (found := x_mcp_header_map(schema)) else {}
+    return maps
+
+
+def server_of_uri(
+    uri: str,
+    resources: Iterable[tuple[str, Definition]],
+    templates: Iterable[tuple[str, Definition]],
+    able: Sequence[str],
+) -> str | None:
+    """The server that lists a URI, or has a template for it, or is the only one that is able to have resources."""
+    for server, resource in resources:
+        if resource.get("uri") == uri:
+            return server
+    for server, template in templates:
+        if fits_template(template.get("uriTemplate"), uri):
+            return server
+    return able[0] if len(able) == 1 else None
+
+
+def fits_template(template: object, uri: str) -> bool:
+    """Whether a template makes this URI."""
+    try:
+        return isinstance(template, str) and UriTemplate.parse(template).match(uri) is not None
+    except InvalidUriTemplate:
+        return False

@@ -1,91 +1,199 @@
-"""Keeps one server connected. In: a ServerSpec. Out: what it offers, its answers, and word whenever its offers change.
+"""Keeps one server connected, lists what it offers, sends requests to it, and passes its questions to clients.
 
-Touches processes and the network through upstream/connect. A server that ends or fails is started again, with backoff;
-meanwhile calls fail fast, and what it offered stays known.
+A server that ends or fails is started again, with backoff. Meanwhile calls fail fast, and its last offers stay.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+import math
+import random
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
-from mcp import Client, ClientSession, MCPError
+from mcp import Client, ClientSession, MCPError, types
+from mcp.client import advertise
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp.types import (
-    LOG_LEVEL_META_KEY,
-    REQUEST_TIMEOUT,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ServerCapabilities,
-    ServerNotification,
-    ToolListChangedNotification,
-)
+from mcp.types import PromptListChangedNotification, ResourceListChangedNotification, ToolListChangedNotification
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
 
+from leafgate.clean.sanitize import sanitize_text
 from leafgate.model.errors import GatewayError, UpstreamFailure
-from leafgate.ports import Caller
-from leafgate.upstream.back_channel import BackChannel
-from leafgate.upstream.classify import classify
-from leafgate.upstream.connect import noting_refusal, open_streams
-from leafgate.upstream.listing import Listed, list_everything
-from leafgate.upstream.raw_session import raw_request
-from leafgate.upstream.server_spec import ServerSpec
+from leafgate.model.request import ClientChannel
+from leafgate.ports import TASKS, CacheHint, Intake, OfferKind, ServerInstance
+from leafgate.upstream import HttpServer, ServerSpec
+from leafgate.upstream.child import ServerEnd
+from leafgate.upstream.connect import note_refusal, open_streams
+from leafgate.upstream.early_tasks import call_as_task, get_early_task, has_early_tasks, runs_as_task
+from leafgate.upstream.raw_session import (
+    Params,
+    ServerOffers,
+    add_client_params,
+    check_type,
+    classify,
+    list_server,
+    raw_request,
+)
 
 log = logging.getLogger("leafgate.upstream")
 
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
 MAX_ROUNDS: Final = 10
+# A list whose TTL has ended is asked for again, so often at most. One without a TTL, or whose changes are announced, is
+# not urgent.
+SHORTEST_TTL: Final = 5.0
+UNHURRIED_TTL: Final = 60.0
+WATCH_SECONDS: Final = 2.0  # for a stateless server to acknowledge that it reports updates of a resource
+LONGEST_TTL: Final = 24 * 60 * 60.0
 
 State = Literal["starting", "up", "down"]
+_LIST_CHANGES: Final = ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification
+
+_RESOURCE_LISTS: Final[tuple[OfferKind, ...]] = ("resources", "templates", "skills")
+Extensions = Mapping[str, Mapping[str, Any]]
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class BackChannel:
+    """The clients with calls under way at one server, and the callbacks by which it asks them and sends log lines.
+
+    In the handshake era a question (sampling, elicitation, roots) has no address. It goes to the one client with a call
+    under way; with no client or several it is refused, because the question of one client must never reach another.
+    In the stateless era the questions come as the result of the call.
+    """
+
+    def __init__(self) -> None:
+        self._clients: list[ClientChannel] = []
+
+    @contextmanager
+    def open_to(self, client: ClientChannel | None) -> Iterator[None]:
+        """The server may talk to this client inside this context."""
+        if client is None:
+            yield
+            return
+        self._clients.append(client)
+        try:
+            yield
+        finally:
+            self._clients.remove(client)
+
+    async def sample(
+        self, context: object, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.CreateMessageResultWithTools | types.ErrorData:
+        kind = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
+        return await self._ask("sampling/createMessage", params, kind)
+
+    async def elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        return await self._ask("elicitation/create", params, types.ElicitResult)
+
+    async def list_roots(self, context: object) -> types.ListRootsResult | types.ErrorData:
+        return await self._ask("roots/list", None, types.ListRootsResult)
+
+    async def log(self, params: types.LoggingMessageNotificationParams) -> None:
+        line = _as_json(params)
+        for client in {client.owner: client for client in self._clients}.values():
+            await client.log(line)
+
+    async def _ask(self, method: str, params: BaseModel | None, kind: type[Answer]) -> Answer | types.ErrorData:
+        owners = {client.owner for client in self._clients}
+        if len(owners) != 1:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="no single client can be asked")
+        question = {} if params is None else _as_json(params)
+        try:
+            return kind.model_validate(await self._clients[-1].ask(method, question))
+        except GatewayError as error:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=error.body.message)
+
+
+def _as_json(params: BaseModel) -> dict[str, Any]:
+    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """An `input_required` result without anything but its questions: it is not held to the budget of results."""
+    questions = {key: raw[key] for key in ("resultType", "inputRequests", "requestState", "_meta") if key in raw}
+    if not isinstance(questions.get("inputRequests", {}), Mapping) or questions.keys().isdisjoint(
+        ("inputRequests", "requestState")
+    ):
+        raise UpstreamFailure("UPSTREAM_ERROR", "the server asks for input, and does not say for which")
+    return questions
+
+
+async def answer_questions(raw: Mapping[str, Any], client: ClientChannel | None) -> dict[str, Any]:
+    """Ask the client the questions of an `input_required` result; returns the params that answer them."""
+    answers: dict[str, Any] = {}
+    questions = raw.get("inputRequests")
+    for key, question in (questions if isinstance(questions, Mapping) else {}).items():
+        if client is None or not isinstance(question, Mapping):
+            raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and there is no client to ask")
+        try:
+            answers[str(key)] = await client.ask(str(question.get("method")), question.get("params") or {})
+        except GatewayError as error:
+            raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
+    state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
+    return {"inputResponses": answers, **state}
 
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who hears of a server: of changed offers, and of a resource that was updated. `ready` is waited for before its
-    next message is read."""
+    """Callbacks for changed offers and for updated resources. `intake` bounds what is read."""
 
-    changed: Callable[[], None]
-    updated: Callable[[str], None]
-    ready: Callable[[], Awaitable[None]]
+    on_change: Callable[[], None]
+    on_update: Callable[[str], None]
+    intake: Intake | None
 
 
-class Supervised:
-    """One server of the fleet. `run` lives in a task of its own, for as long as the gateway does."""
+class SupervisedServer:
+    """One server of the fleet. `run` is a separate task for as long as the gateway runs."""
 
-    def __init__(self, spec: ServerSpec, listeners: Listeners, *, watched: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        spec: ServerSpec,
+        listeners: Listeners,
+        *,
+        extensions: Extensions = MappingProxyType({}),
+        watched_uris: Collection[str] = (),
+    ) -> None:
+        """`extensions` are declared to the server, by their identifiers, with their settings."""
         self.spec = spec
+        self._extensions = extensions
         self.state: State = "starting"
-        self.offers = Listed()
-        self.capabilities = ServerCapabilities()
-        self.last_failure: str | None = None
+        self.offers = ServerOffers()
+        self.capabilities = types.ServerCapabilities()
+        self.instructions = ""
+        self._has_early_tasks = False
+        self.last_failure: str | None = None  # for operators: it may quote the server, with its secrets
+        self.exit_code: int | None = None  # of the last process, if it ended by itself
         self.first_try_over = anyio.Event()
         self.came_up = anyio.Event()
         self._life = anyio.CancelScope()
         self._under_way = 0
-        self._answered = anyio.Event()
+        self._call_ended = anyio.Event()
         self._listeners = listeners
-        self._client: Client | None = None
+        self._connection: Client | None = None
         self._back = BackChannel()
         self._places = _places(spec)
         self._ended = anyio.Event()
         self._stale = anyio.Event()
-        self._doubted = anyio.Event()
-        self._watched = set(watched)
-        self._watched_changed = anyio.Event()
-
-    @property
-    def watched(self) -> Collection[str]:
-        """The resources whose updates are told, by their URIs."""
-        return self._watched
+        self._timed_out = anyio.Event()
+        self.watched_uris = set(watched_uris)  # of the resources whose updates are reported
+        self._watch_change = anyio.Event()
+        self._followed_uris: frozenset[str] = frozenset()  # those whose updates a stateless server reports now
+        self._follow_change = anyio.Event()
+        self._announced: Collection[OfferKind] = ()  # the lists whose changes a stateless server announces now
+        self._listed_at = 0.0
+        self._life_id = ""  # of the present connection
 
     async def run(self) -> None:
-        """Connects, and connects again, until cancelled or retired."""
+        """Connect, and connect again, until cancelled or retired."""
         backoff = FIRST_BACKOFF
         with self._life:
             while True:
@@ -95,117 +203,159 @@ class Supervised:
                 await anyio.sleep(backoff)
 
     async def retire(self) -> None:
-        """Ends the server once the calls under way are answered, or their time is over. Nobody may call it any more."""
+        """End the server once the calls under way are answered or timed out. No further call may be made."""
         with anyio.move_on_after(self.spec.timeout):
             while self._under_way:
-                self._answered = anyio.Event()
-                await self._answered.wait()
+                self._call_ended = anyio.Event()
+                await self._call_ended.wait()
         self._life.cancel()
 
     def adopt(self, spec: ServerSpec) -> None:
-        """Other settings for the same connection: what it shows, how long and how many calls may take."""
+        """Change settings that need no new connection: the tools it shows, timeouts, concurrency."""
         assert spec.reach == self.spec.reach
         self.spec = spec
         self._places = _places(spec)
         self._stale.set()
 
-    async def request(self, method: str, params: Mapping[str, Any], caller: Caller | None = None) -> dict[str, Any]:
+    async def request(self, method: str, params: Params, client: ClientChannel | None = None) -> dict[str, Any]:
         """The raw result of a request. Raises UpstreamFailure only."""
-        client = self._client
-        if client is None:
-            raise UpstreamFailure("UPSTREAM_UNAVAILABLE", f"{self.spec.name} is {self.state}: {self.last_failure}")
+        connection = self._connection
+        if connection is None:
+            raise self._unavailable()
         ended = self._ended
         self._under_way += 1
         try:
-            with noting_refusal() as refusal:
+            with note_refusal() as refusal:
                 async with self._places:
-                    with self._back.open_to(caller):
-                        return await self._until_complete(client.session, method, dict(params), caller)
+                    with self._back.open_to(client):
+                        return await self._request_until_complete(
+                            connection.session, method, add_client_params(method, params, client), client
+                        )
         except Exception as error:
             failure = classify(error, refusal.status)
             if failure.code == "UPSTREAM_UNAVAILABLE":
-                ended.set()  # over HTTP nothing else tells that the other side has gone
+                ended.set()  # over HTTP nothing else shows that the other side is gone
             elif failure.code == "UPSTREAM_TIMEOUT":
-                self._doubted.set()
+                self._timed_out.set()
             raise failure from error
         finally:
             self._under_way -= 1
-            self._answered.set()
+            self._call_ended.set()
+
+    def _unavailable(self) -> UpstreamFailure:
+        """Why no request can be made now. What the server wrote is in the detail only, which no model sees."""
+        message, details = "", {}
+        if self.state == "starting":
+            message = "the server is still starting"
+        elif self.exit_code is not None:
+            message, details = "the server's process has ended; it is started again", {"exit_code": self.exit_code}
+        detail = f"{self.spec.name} is {self.state}" + ("" if self.last_failure is None else f": {self.last_failure}")
+        return UpstreamFailure("UPSTREAM_UNAVAILABLE", detail, message=message, details=details)
 
     async def watch(self, uri: str) -> None:
-        """From now on, an update of this resource is told to the listener."""
-        self._watched.add(uri)
-        if self._is_modern():
-            self._watched_changed.set()
-        else:
-            await self.request("resources/subscribe", {"uri": uri})
+        """Report updates of this resource from now on."""
+        self.watched_uris.add(uri)
+        await self._subscribe("resources/subscribe", uri)
 
     async def unwatch(self, uri: str) -> None:
-        self._watched.discard(uri)
-        if self._is_modern():
-            self._watched_changed.set()
-        else:
-            await self.request("resources/unsubscribe", {"uri": uri})
+        self.watched_uris.discard(uri)
+        await self._subscribe("resources/unsubscribe", uri)
 
-    async def _until_complete(
-        self, session: ClientSession, method: str, params: dict[str, Any], caller: Caller | None
+    async def _subscribe(self, method: str, uri: str) -> None:
+        if not self._is_modern():
+            await self.request(method, {"uri": uri})
+            return
+        self._watch_change.set()
+        with anyio.move_on_after(WATCH_SECONDS):  # an update right after this must not be missed
+            while self._followed_uris != self.watched_uris:
+                await self._follow_change.wait()
+
+    async def _request_until_complete(
+        self, session: ClientSession, method: str, params: dict[str, Any], client: ClientChannel | None
     ) -> dict[str, Any]:
-        """Asks, and where the server needs to know more first, has the caller asked and asks again."""
-        if caller is not None:
-            params |= caller.resume
-            if caller.log_level is not None:
-                params["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: caller.log_level}
-        progress = None if caller is None else caller.progress
-        for _ in range(MAX_ROUNDS):
-            raw = await raw_request(
-                session,
-                method,
-                params,
-                seconds=self.spec.timeout,
-                on_progress=progress,
-                capabilities=None if caller is None else caller.capabilities,
+        """Send a request; if the server needs input first, ask the client and send it again with the answers."""
+        progress = None if client is None else client.progress
+        capabilities = None if client is None else self._show_capabilities(client)
+        served_types = ("task",) if method == "tools/call" and TASKS in self._extensions else ()
+
+        async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
+            return await raw_request(
+                session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
             )
-            if raw.get("resultType") != "input_required":
+
+        if self._has_early_tasks:
+            if method == "tools/call" and runs_as_task(self.offers.tools, params.get("name")):
+                return await call_as_task(send, params)
+            if method == "tasks/get":
+                can_ask = client is not None and not client.takes_input_requests
+                return await get_early_task(send, params, can_ask=can_ask)
+        for _ in range(MAX_ROUNDS):
+            raw = await send(method, params)
+            if check_type(raw, served_types) != "input_required":
                 return raw
-            raw = _questions_only(raw)
-            if caller is not None and caller.takes_input_requests:
+            raw = questions_only(raw)
+            if client is not None and client.takes_input_requests:
                 return raw
-            params = {**params, **await _answers(raw, caller)}
+            params = {**params, **await answer_questions(raw, client)}
         raise UpstreamFailure("UPSTREAM_ERROR", f"{self.spec.name} asked for input more than {MAX_ROUNDS} times")
 
+    def _show_capabilities(self, client: ClientChannel) -> Mapping[str, Any]:
+        """What a server may use during a request: what the client can do, and tasks, which the gateway can wait for."""
+        if TASKS not in self._extensions:
+            return client.capabilities
+        extensions = {**client.capabilities.get("extensions", {}), TASKS: dict(self._extensions[TASKS])}
+        return {**client.capabilities, "extensions": extensions}
+
+    @property
+    def instance(self) -> ServerInstance:
+        """A URL has the same tasks for all gateways. A process loses its tasks at its end; the next may reuse ids."""
+        reach = self.spec.reach
+        place = hashlib.sha256(reach.url.encode()).hexdigest()[:16] if isinstance(reach, HttpServer) else self._life_id
+        return ServerInstance(place, self.spec.timeout)
+
     async def _connect_once(self) -> bool:
-        """One connection from beginning to end. Whether it ever came up."""
+        """Connect, and serve until the connection ends. Returns whether it came up."""
         ended = self._ended = anyio.Event()
+        end = ServerEnd()
+        self._life_id = secrets.token_hex(8)
         came_up = False
         client = Client(
-            open_streams(self.spec, ended, self._listeners.ready),
+            open_streams(self.spec, ended, self._listeners.intake, end),
             message_handler=self._on_message,
             logging_callback=self._back.log,
             sampling_callback=self._back.sample,
             elicitation_callback=self._back.elicit,
             list_roots_callback=self._back.list_roots,
+            extensions=[advertise(identifier, dict(settings)) for identifier, settings in self._extensions.items()],
             cache=None,
         )
         try:
-            with noting_refusal() as refusal, anyio.fail_after(self.spec.start_timeout) as starting:
+            with note_refusal() as refusal, anyio.fail_after(self.spec.start_timeout) as starting:
                 async with client:
                     starting.deadline = float("inf")
-                    self._client = client
-                    self.capabilities = client.server_capabilities
+                    self._connection = client
+                    self.capabilities, self.instructions = client.server_capabilities, client.instructions or ""
+                    self._has_early_tasks = TASKS in self._extensions and has_early_tasks(self.capabilities)
                     await self._list(client)
                     came_up = True
                     self._set_state("up")
                     await self._serve(client, ended)
-            self.last_failure = "the server ended the connection"
+            self._note_end("the server ended the connection", end)
         except Exception as error:
-            self.last_failure = str(classify(error, refusal.status))
+            self._note_end(str(classify(error, refusal.status)), end)
         finally:
-            self._client = None
+            self._connection = None
             self._set_state("down")
         return came_up
 
+    def _note_end(self, reason: str, end: ServerEnd) -> None:
+        self.exit_code = end.exit_code
+        code = "" if end.exit_code is None else f"; its process {_describe_exit(end.exit_code)}"
+        line = sanitize_text(end.last_line).value.strip()
+        self.last_failure = reason + code + (f"; its last line on stderr: {line}" if line else "")
+
     async def _serve(self, client: Client, ended: anyio.Event) -> None:
-        """Keeps the offers fresh until the connection is over."""
+        """Keep the offers fresh until the connection ends."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._refresh_when_stale, client)
             group.start_soon(self._end_if_it_hangs, client, ended)
@@ -216,113 +366,152 @@ class Supervised:
             await ended.wait()
             group.cancel_scope.cancel()
 
+    def list_hint(self, kind: OfferKind) -> CacheHint | None:
+        """What is left of the server's promise for a list; None if it has no such list."""
+        hint = self.offers.hints.get(kind)
+        if hint is None:
+            return None
+        age_ms = math.ceil(1000 * (anyio.current_time() - self._listed_at))
+        return replace(hint, ttl_ms=0 if self._stale.is_set() else max(0, hint.ttl_ms - age_ms))
+
     async def _refresh_when_stale(self, client: Client) -> None:
+        failures = 0
         while True:
-            await self._stale.wait()
+            with anyio.move_on_after(self._seconds_to_next_list(failures)):
+                await self._stale.wait()
             self._stale = anyio.Event()
             try:
                 await self._list(client)
+                failures = 0
             except (MCPError, UpstreamFailure) as error:
-                log.warning(
-                    "[%s] its offers changed, but cannot be listed: %s; the old ones stay", self.spec.name, error
-                )
+                failures += 1
+                log.warning("[%s] cannot be listed again: %s; its last offers stay", self.spec.name, error)
+
+    def _seconds_to_next_list(self, failures: int) -> float | None:
+        """When to list again without an announced change; None: never, as the handshake era has no TTLs.
+
+        The wait is up to a tenth longer than the TTL: gateways that started together do not ask together.
+        """
+        hints = self.offers.hints.items() if self._is_modern() else ()
+        waits = [
+            max(hint.ttl_ms / 1000, UNHURRIED_TTL if kind in self._announced or not hint.ttl_ms else SHORTEST_TTL)
+            for kind, hint in hints
+            if hint.ttl_ms or kind not in self._announced
+        ]
+        if not waits:
+            return None
+        return min(LONGEST_TTL, min(waits) * 2.0 ** min(failures, 10)) * random.uniform(1, 1.1)
 
     async def _end_if_it_hangs(self, client: Client, ended: anyio.Event) -> None:
-        """A call that timed out may be slow; a server that answers nothing at all hangs, and is started anew."""
+        """After a timeout, send a ping: a server that does not answer it hangs, and is started again."""
         while True:
-            await self._doubted.wait()
-            self._doubted = anyio.Event()
-            sign_of_life = "server/discover" if self._is_modern() else "ping"
+            await self._timed_out.wait()
+            self._timed_out = anyio.Event()
+            ping = "server/discover" if self._is_modern() else "ping"
             try:
-                await raw_request(client.session, sign_of_life, {}, seconds=self.spec.start_timeout)
+                await raw_request(client.session, ping, {}, seconds=self.spec.start_timeout)
             except MCPError as error:
-                if error.code == REQUEST_TIMEOUT:
+                if error.code == types.REQUEST_TIMEOUT:
                     log.warning("[%s] hangs, and is given up", self.spec.name)
                     ended.set()
 
     async def _subscribe_again(self, client: Client) -> None:
-        """A server that was started anew does not know what was subscribed before."""
-        for uri in sorted(self._watched):
+        """Subscribe to the watched resources on a new connection."""
+        for uri in sorted(self.watched_uris):
             try:
                 await raw_request(client.session, "resources/subscribe", {"uri": uri}, seconds=self.spec.timeout)
             except MCPError as error:
                 log.warning("[%s] cannot subscribe to %s again: %s", self.spec.name, uri, error)
 
     async def _listen(self, client: Client) -> None:
-        """Follows the changes that a server of the stateless protocol announces, anew whenever a resource is added."""
+        """Follow the changes that a stateless server announces; listen again whenever a resource is added.
+
+        A stream that ended is opened again, after a backoff. A server that has never opened one is not asked again.
+        """
+        backoff, has_streams = FIRST_BACKOFF, False
         while True:
-            self._watched_changed = anyio.Event()
+            self._watch_change, uris = anyio.Event(), frozenset(self.watched_uris)
             stream = client.listen(
                 tools_list_changed=True,
                 prompts_list_changed=True,
                 resources_list_changed=True,
-                resource_subscriptions=sorted(self._watched),
+                resource_subscriptions=sorted(uris),
             )
+            started = anyio.current_time()
             try:
                 async with stream as events, anyio.create_task_group() as group:
+                    self._announced, has_streams = _announced_lists(events.honored), True
+                    self._set_followed(uris)
 
-                    async def follow(events: Any = events) -> None:
+                    async def follow(events: Any = events, group: Any = group) -> None:
                         async for event in events:
                             uri = getattr(event, "uri", None)
-                            self._stale.set() if uri is None else self._listeners.updated(uri)
+                            self._stale.set() if uri is None else self._listeners.on_update(uri)
+                        group.cancel_scope.cancel()
 
                     group.start_soon(follow)
-                    await self._watched_changed.wait()
+                    await self._watch_change.wait()
                     group.cancel_scope.cancel()
             except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError, BaseExceptionGroup) as error:
                 log.debug("[%s] no change notifications: %s", self.spec.name, error)
-                await self._watched_changed.wait()
+            self._announced = ()
+            self._set_followed(frozenset())
+            if self._watch_change.is_set():
+                continue
+            if not has_streams:
+                await self._watch_change.wait()
+                continue
+            self._stale.set()  # changes since the stream ended were not announced
+            backoff = FIRST_BACKOFF if anyio.current_time() - started > LONGEST_BACKOFF else backoff
+            with anyio.move_on_after(backoff):
+                await self._watch_change.wait()
+            backoff = min(backoff * 2, LONGEST_BACKOFF)
+
+    def _set_followed(self, uris: frozenset[str]) -> None:
+        self._followed_uris = uris
+        self._follow_change.set()
+        self._follow_change = anyio.Event()
 
     async def _list(self, client: Client) -> None:
-        found = await list_everything(client.session, self.capabilities, self.spec.timeout)
-        offers = replace(found, tools=tuple(tool for tool in found.tools if self.spec.offers_tool(tool.get("name"))))
-        if offers != self.offers:
-            self.offers = offers
-            self._listeners.changed()
+        listed_at = anyio.current_time()
+        listed = await list_server(client.session, self.capabilities, self.spec.timeout)
+        offers = replace(listed, tools=tuple(tool for tool in listed.tools if self.spec.offers_tool(tool.get("name"))))
+        has_changed = offers != self.offers
+        self.offers = offers if has_changed else replace(self.offers, hints=offers.hints)
+        self._listed_at = listed_at
+        if has_changed:
+            self._listeners.on_change()
 
-    async def _on_message(self, message: ServerNotification | Exception) -> None:
-        if isinstance(
-            message, ToolListChangedNotification | ResourceListChangedNotification | PromptListChangedNotification
-        ):
+    async def _on_message(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, _LIST_CHANGES):
             self._stale.set()
-        elif isinstance(message, ResourceUpdatedNotification):
-            self._listeners.updated(message.params.uri)
+        elif isinstance(message, types.ResourceUpdatedNotification):
+            self._listeners.on_update(message.params.uri)
 
     def _is_modern(self) -> bool:
-        return self._client is not None and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return self._connection is not None and self._connection.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def _set_state(self, state: State) -> None:
-        """The listener has seen the offers before anybody who waits for the first try goes on."""
+        """Set the state after the listeners have the offers: tasks that wait for the first try need them."""
         self.state = state
         self.first_try_over.set()
         if state == "up":
             self.came_up.set()
 
 
+def _announced_lists(honored: types.SubscriptionFilter) -> Collection[OfferKind]:
+    """The lists whose changes a server has agreed to announce. Skills are resources."""
+    lists: dict[OfferKind, bool | None] = {
+        "tools": honored.tools_list_changed,
+        "prompts": honored.prompts_list_changed,
+        **dict.fromkeys(_RESOURCE_LISTS, honored.resources_list_changed),
+    }
+    return [kind for kind, is_announced in lists.items() if is_announced]
+
+
+def _describe_exit(code: int) -> str:
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
 def _places(spec: ServerSpec) -> AbstractAsyncContextManager[Any]:
     return nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
-
-
-def _questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A result that asks for input goes round the firewall's budget; so it can hold nothing but its questions."""
-    kept = {key: raw[key] for key in ("resultType", "inputRequests", "requestState", "_meta") if key in raw}
-    if not isinstance(kept.get("inputRequests", {}), Mapping) or kept.keys().isdisjoint(
-        ("inputRequests", "requestState")
-    ):
-        raise UpstreamFailure("UPSTREAM_ERROR", "the server asks for input, and does not say for which")
-    return kept
-
-
-async def _answers(raw: Mapping[str, Any], caller: Caller | None) -> dict[str, Any]:
-    """What the client answers to the questions of an `input_required` result."""
-    answers: dict[str, Any] = {}
-    questions = raw.get("inputRequests")
-    for key, question in (questions if isinstance(questions, Mapping) else {}).items():
-        if caller is None or not isinstance(question, Mapping):
-            raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and nobody can be asked")
-        try:
-            answers[str(key)] = await caller.ask(str(question.get("method")), question.get("params") or {})
-        except GatewayError as error:
-            raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
-    state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
-    return {"inputResponses": answers, **state}

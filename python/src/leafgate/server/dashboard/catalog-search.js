@@ -104,9 +104,9 @@ function question(typed) {
 }
 
 function found({ cards, signal }) {
-  const told = SIGNALS[signal] ?? "";
+  const signalText = SIGNALS[signal] ?? "";
   const number = cards.length === 0 ? "Nothing is there" : plural(cards.length, "card");
-  return told === "" ? `${number}.` : `${number}: ${told}.`;
+  return signalText === "" ? `${number}.` : `${number}: ${signalText}.`;
 }
 
 function option(card, index) {

@@ -4,7 +4,12 @@ import { byId, element, say } from "/dashboard/element.js";
 import { keptRows } from "/dashboard/rows.js";
 import { exactTime, machineTime } from "/dashboard/words.js";
 
-const FAULTS = { caller: "the caller's", refusal: "a refusal of the gateway", upstream: "the server's" };
+const FAULTS = {
+  caller: "the caller's",
+  refusal: "a refusal of the gateway",
+  upstream: "the server's",
+  tool: "the tool's own error",
+};
 
 export function errorTable() {
   const show = keptRows(byId("errors"), row);
@@ -15,7 +20,7 @@ export function errorTable() {
   };
 }
 
-function row({ t, code, fault, operation, server, correlation_id: id }) {
+function row({ t, code, fault, operation, server, tool, correlation_id: id }) {
   const cell = (title, ...children) => element("td", { "data-title": title }, ...children);
   return element(
     "tr",
@@ -24,7 +29,7 @@ function row({ t, code, fault, operation, server, correlation_id: id }) {
     element("th", { scope: "row" }, element("code", {}, code)),
     cell("Whose fault", FAULTS[fault] ?? fault),
     cell("Request", operation),
-    cell("Server", server || "–"),
+    cell("Server", tool === undefined ? server || "–" : `${server}: ${tool}`),
     cell("Correlation id", element("code", { class: "id" }, id)),
   );
 }

@@ -1,4 +1,5 @@
-// Asks the gateway. In: a path. Out: its JSON; or Refused (who asks?), Wrong (its own words), Unreachable.
+// Asks the gateway. In: a path, and what to send there, if anything. Out: its JSON; or Refused (who asks?), Wrong (its
+// own words), Unreachable.
 // The token is kept by this tab alone, and travels in the Authorization header alone.
 
 const KEY = "leafgate-token";
@@ -22,9 +23,9 @@ export function forgetToken() {
   withStorage((storage) => storage.removeItem(KEY));
 }
 
-export async function ask(path, signal) {
+export async function ask(path, signal, sent) {
   const shown = token;
-  const response = await reached(path, signal);
+  const response = await reached(path, signal, sent);
   if (response.status === 401 || response.status === 403) throw refusal(response.status, shown);
   if (response.status >= 500) throw new Unreachable(`it answered ${response.status}`);
   const answer = await read(response);
@@ -40,11 +41,14 @@ function refusal(status, shown) {
   return new Refused(shown === null ? "" : "The gateway does not know this token.");
 }
 
-async function reached(path, signal) {
+async function reached(path, signal, sent) {
   const patience = AbortSignal.timeout(PATIENCE_MS);
+  const type = sent === undefined ? {} : { "content-type": "application/json" };
   try {
     return await fetch(path, {
-      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      method: sent === undefined ? "GET" : "POST",
+      body: sent === undefined ? undefined : JSON.stringify(sent),
+      headers: token === null ? type : { ...type, authorization: `Bearer ${token}` },
       credentials: "omit", // else the browser would ask for a password in a window of its own
       cache: "no-store",
       redirect: "error",

@@ -1,5 +1,6 @@
 // The dashboard. In: /api/metrics, once a second. Out: every panel up to date, and in words how the gateway is reached.
 
+import { approvalTable } from "/dashboard/approvals.js";
 import { catalogSearch } from "/dashboard/catalog-search.js";
 import { byId, say } from "/dashboard/element.js";
 import { errorTable } from "/dashboard/error-table.js";
@@ -15,8 +16,9 @@ import { showTotals } from "/dashboard/totals.js";
 
 const history = new History();
 const chart = leafChart();
-const panels = [serverTable(), savings(), graduates(), errorTable()];
 const gate = tokenGate(() => goOn());
+const approvals = approvalTable((refusal) => gate.open(refusal.message));
+const panels = [approvals, serverTable(), savings(), graduates(), errorTable()];
 const search = catalogSearch((refusal) => gate.open(refusal.message));
 let catalogSize = null; // unknown, also after the gateway was away
 
@@ -33,7 +35,7 @@ function connection(state, text) {
   say("connection", text);
 }
 
-function told(answer) {
+function showAnswer(answer) {
   gate.close();
   connection("good", "Live");
   history.take(answer);
@@ -62,7 +64,7 @@ byId("range").addEventListener("change", drawChart);
 
 const goOn = startPolling({
   poll: () => ask(`/api/metrics?since=${history.since}`),
-  told,
+  onAnswer: showAnswer,
   failed,
   paused: () => connection("wait", "Paused"),
 });

@@ -1,11 +1,11 @@
-// Asks again and again. In: what to ask. Out: calls of `told`, `failed` and `paused`, and a function to go on.
-// Once a second while all is well, ever more rarely while it is not, never while nobody looks. Where `failed` answers
-// "hold", it waits until it is told to go on.
+// Asks again and again. In: what to ask. Out: calls of `onAnswer`, `failed` and `paused`, and a function to go on.
+// Once a second while all is well, ever more rarely while it is not, never while the page is hidden. Where `failed` answers
+// "hold", it waits for a call of that function.
 
 const EVERY_MS = 1_000;
 const RAREST_MS = 15_000;
 
-export function startPolling({ poll, told, failed, paused }) {
+export function startPolling({ poll, onAnswer, failed, paused }) {
   let failures = 0;
   let timer;
   let running = false;
@@ -37,7 +37,7 @@ export function startPolling({ poll, told, failed, paused }) {
       return wait;
     }
     failures = 0;
-    told(answer);
+    onAnswer(answer);
     return EVERY_MS;
   }
 

@@ -22,8 +22,8 @@ export function serverTable() {
       })),
     );
     const up = upstreams.filter((server) => server.state === "up").length;
-    const told = `${up} of ${upstreams.length} up, ${plural(tools, "tool")} in the catalog`;
-    say("servers-summary", upstreams.length === 0 ? "" : told);
+    const summary = `${up} of ${upstreams.length} up, ${plural(tools, "tool")} in the catalog`;
+    say("servers-summary", upstreams.length === 0 ? "" : summary);
     byId("servers-empty").hidden = upstreams.length > 0;
   };
 }

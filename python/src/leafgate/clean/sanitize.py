@@ -1,0 +1,253 @@
+"""Sanitizing: make inert what could act on a model or a terminal, and report what was removed.
+
+The stages run in one order: terminal sequences and control characters, invisible characters, chat markers, links, HTML.
+No stage makes work for an earlier one, so sanitizing clean text changes nothing. Clean text costs one search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+from leafgate.clean.invisibles import CONTROLS, INVISIBLE, SURROGATES, char_class, strip_invisibles
+from leafgate.clean.markers import MARKER, MARKER_OPENER, SHAPES, marker_needles, neutralise_markers, neutralise_turns
+from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
+from leafgate.clean.sieve import Needle, Sieve, make_needle, utf8
+
+SEQUENCE: Final = "escape-sequence"
+CONTROL: Final = "control"
+LINK: Final = "link"
+
+LinkPolicy = Literal["off", "flag", "strip"]
+
+
+@dataclass(frozen=True)
+class SanitizePolicy:
+    """How the text of one upstream is sanitized. The defaults keep code and data byte for byte."""
+
+    escape_html: bool = False
+    links: LinkPolicy = "flag"
+    trusted_hosts: tuple[str, ...] = ()  # links to these hosts and their subdomains are not checked
+    legacy_turns: bool = False  # also make "Human:" and "Assistant:" after an empty line inert
+    max_depth: int = MAX_DEPTH
+
+
+DEFAULT: Final = SanitizePolicy()
+
+
+def sanitize_text(text: str, policy: SanitizePolicy = DEFAULT) -> Cleaned[str]:
+    """Sanitize a text."""
+    work = _find_work(text)
+    if not work and not policy.escape_html and not policy.legacy_turns:
+        return Cleaned(text)
+    removed: Counter[str] = Counter()
+    flagged: dict[str, int] = {}
+    if _UNPRINTED in work:
+        for strip in (strip_escapes, strip_invisibles):
+            text, counts = strip(text)
+            removed.update(counts)
+    shapes = SHAPES if _UNPRINTED in work else [shape for shape in SHAPES if shape in work]
+    if shapes:
+        text, counts = neutralise_markers(text, shapes)
+        removed.update(counts)
+    if work:
+        text, links = check_links(text, policy.links, policy.trusted_hosts)
+        if links and policy.links == "flag":
+            flagged[LINK] = links
+        elif links:
+            removed[LINK] += links
+    if policy.legacy_turns:
+        text, turns = neutralise_turns(text)
+        removed.update({MARKER: turns} if turns else {})
+    if policy.escape_html:
+        text = _AMPERSAND.sub("&amp;", text).translate(_ESCAPES)
+    return Cleaned(text, CleaningReport(dict(removed), flagged=flagged)) if removed or flagged else Cleaned(text)
+
+
+def sanitize_json(value: Any, policy: SanitizePolicy = DEFAULT) -> Cleaned[Any]:
+    """Sanitize every string and key of a JSON value. The result has the same structure."""
+    strings = all_strings(value, policy.max_depth)
+    suspects = find_suspect_texts(strings.items, policy)
+    if not suspects and not strings.too_deep:
+        return Cleaned(value)
+    removed: Counter[str] = Counter()
+    flagged: Counter[str] = Counter()
+
+    def clean(text: str, _: str | None) -> str:
+        if text not in suspects:
+            return text
+        result = sanitize_text(text, policy)
+        removed.update(result.report.removed)
+        flagged.update(result.report.flagged)
+        return result.value
+
+    clean_value, withheld = map_strings(value, clean, policy.max_depth)
+    if withheld:
+        removed[DEPTH] += withheld
+    return Cleaned(clean_value, CleaningReport(dict(removed), flagged=dict(flagged)))
+
+
+def find_suspect_texts(texts: Sequence[str], policy: SanitizePolicy = DEFAULT) -> set[str]:
+    """Return those of the texts that sanitizing may change or flag; the others are clean."""
+    return set(texts) if policy.escape_html or policy.legacy_turns else _SIEVE.find_texts(texts)
+
+
+# Which stages does a text need?
+
+_UNPRINTED: Final = "unprinted"
+_LINKED: Final = "linked"
+_SHORT: Final = 300  # characters below which regular expressions are quicker
+_UNPRINTED_CHAR: Final = re.compile(f"[{char_class(CONTROLS, SURROGATES, INVISIBLE)}]")
+
+
+def _unprinted_needles() -> Iterator[Needle]:
+    yield (b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c" + bytes(range(0x0E, 0x20)) + b"\x7f",)
+    yield (b"\xc2", range(0x80, 0xA0))
+    yield (b"\xed", range(0xA0, 0xC0))  # surrogates
+    yield (b"\xf3", b"\xa0")  # the plane of tags and selectors
+    for low, high in INVISIBLE:
+        if low < 0xE0000 or high > 0xE0FFF:
+            yield from (make_needle(chr(point)) for point in range(low, high + 1))
+
+
+_SIEVE: Final = Sieve(
+    {
+        _UNPRINTED: _unprinted_needles(),
+        _LINKED: (make_needle("]("), make_needle("]:"), make_needle("<img", any_case=True)),
+        **{shape: marker_needles(shape) for shape in SHAPES},
+    }
+)
+
+
+def _find_work(text: str) -> Collection[str]:
+    """Return the families of needles that the text may hold."""
+    if len(text) >= _SHORT:
+        return _SIEVE.families(utf8(text))
+    unprinted = (_UNPRINTED,) if _UNPRINTED_CHAR.search(text) else ()
+    return (*unprinted, _LINKED, *SHAPES) if MARKER_OPENER.search(text) or "]" in text else unprinted
+
+
+# Terminal sequences and control characters
+
+_CONTROL = char_class(CONTROLS)
+# A string sequence (OSC, DCS, ...) ends at its terminator or is not one: its body holds no control character and no
+# line break. An unterminated opening therefore removes no text, and no character is examined twice.
+_BODY = r"[^\x00-\x1f\x7f-\x9f]*"
+_STRING_END = r"(?:\x1b\\|\x9c)"
+_SEQUENCE = rf"""
+    (?:\x1b\[|\x9b(?=[0-?])) [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]   # CSI; its bare 8-bit form only with parameters
+  | (?:\x1b\]|\x9d) {_BODY} (?:\x07|{_STRING_END})                # OSC
+  | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}       # DCS SOS PM APC
+  | \x1b\[                                                        # CSI that goes nowhere
+  | \x1b[\ -/]{{1,4}}[0-~]                                        # character sets
+  | \x1b[0-Z\\\]^_`cno|}}~]                                       # two-character functions
+"""
+_UNWANTED: Final = re.compile(rf"(?P<sequence>{_SEQUENCE})|[{_CONTROL}]+", re.VERBOSE)
+
+
+def strip_escapes(text: str) -> tuple[str, dict[str, int]]:
+    """Remove terminal sequences and control characters. Afterwards TAB, LF and CR are the only control characters."""
+    sequences = controls = 0
+
+    def drop(match: re.Match[str]) -> str:
+        nonlocal sequences, controls
+        if match["sequence"] is not None:
+            sequences += 1
+        else:
+            controls += len(match[0])
+        return ""
+
+    clean = _UNWANTED.sub(drop, text)
+    return clean, {kind: count for kind, count in ((SEQUENCE, sequences), (CONTROL, controls)) if count}
+
+
+# Links of Markdown and HTML. An image is fetched when it is shown and a link when it is clicked: the host receives
+# whatever stands in the URL. A URL is suspect if its host is not trusted and it has room for a secret: placeholders,
+# long or random values.
+
+_URL: Final = r"(?:https?:)?//[^\s<>()\"'`]{4,2000}(?:\([^\s<>()\"'`]{0,200}\)[^\s<>()\"'`]{0,2000})?"
+# Each pattern begins with the literal that such a link needs; the label before it is read only if the URL is suspect.
+_INLINE: Final = re.compile(
+    rf"\]\([ ]{{0,4}}<?(?P<url>{_URL})>?(?:[ ]{{1,4}}[\"'(][^\n\"')]{{0,200}}[\"')])?[ ]{{0,4}}\)", re.IGNORECASE
+)
+_DEFINITION: Final = re.compile(rf"\]:[ \t]{{1,4}}<?(?P<url>{_URL})>?", re.IGNORECASE)
+_IMAGE: Final = re.compile(
+    rf"<img\s[^<>]{{0,300}}?src\s{{0,2}}=\s{{0,2}}[\"']?(?P<url>{_URL})[\"']?[^<>]{{0,500}}>", re.IGNORECASE
+)
+_LABEL: Final = re.compile(r"!?\[(?P<label>[^\[\]\n]{0,300})\Z")
+_PARTS: Final = re.compile(
+    r"(?:https?:)?//(?:[^/?#@]*@)?(?P<host>[^/?#:]+)[^/?#]*(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?", re.IGNORECASE
+)
+_PLACEHOLDER: Final = re.compile(r"\{[^{}]{0,80}\}|\[[A-Z_]{3,}\]|%7B|<[a-z_]+>|\$[A-Z_]{3,}", re.IGNORECASE)
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f-]+", re.IGNORECASE)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
+_IMAGE_ROOM: Final = 16  # characters of a value in an image's URL that may pass
+_LINK_ROOM: Final = 48
+
+
+def check_links(text: str, policy: LinkPolicy, trusted_hosts: tuple[str, ...] = ()) -> tuple[str, int]:
+    """Return the text and the number of suspect links. Under `strip`, a note of host and label replaces each one."""
+    if policy == "off":
+        return text, 0
+    suspects: list[tuple[int, int, str]] = []
+    for pattern in (_INLINE, _DEFINITION, _IMAGE):
+        for match in pattern.finditer(text):
+            suspects += _check_link(text, match, trusted_hosts, html=pattern is _IMAGE)
+    if policy == "flag" or not suspects:
+        return text, len(suspects)
+    return replace_spans(text, sorted(suspects)), len(suspects)
+
+
+def _check_link(
+    text: str, match: re.Match[str], trusted_hosts: tuple[str, ...], *, html: bool
+) -> list[tuple[int, int, str]]:
+    """Return the span of a suspect link and the note that may replace it, or nothing."""
+    label = None if html else _LABEL.search(text, max(0, match.start() - 302), match.start())
+    is_image = html or (label is not None and label[0].startswith("!"))
+    host = _suspect_host(match["url"], is_image=is_image, trusted_hosts=trusted_hosts)
+    if host is None:
+        return []
+    caption = label["label"].strip() if label else ""
+    note = f"({'image' if is_image else 'link'} to {host} withheld{': ' + caption if caption else ''})"
+    return [(label.start() if label else match.start(), match.end(), note)]
+
+
+def _suspect_host(url: str, *, is_image: bool, trusted_hosts: tuple[str, ...]) -> str | None:
+    """Return the host of a URL that could carry data away, or None if the URL is harmless."""
+    parts = _PARTS.match(url)
+    if parts is None:
+        return None
+    host = parts["host"].lower()
+    if any(host == trusted or host.endswith(f".{trusted}") for trusted in trusted_hosts):
+        return None
+    return host if _has_room(host, parts["path"], parts["query"] or "", is_image=is_image) else None
+
+
+def _has_room(host: str, path: str, query: str, *, is_image: bool) -> bool:
+    values = [unquote(item.partition("=")[2] or item) for item in query.split("&") if item]
+    room = _IMAGE_ROOM if is_image else _LINK_ROOM
+    return (
+        _PLACEHOLDER.search(query) is not None
+        or (is_image and _PLACEHOLDER.search(path) is not None)
+        or any(len(value) >= room and not _HEXADECIMAL.fullmatch(value) for value in values)
+        or len(query) >= 8 * room
+        or any(_is_encoded(segment) for segment in path.split("/"))
+        or any(len(label) > 40 for label in host.split("."))
+    )
+
+
+def _is_encoded(segment: str) -> bool:
+    if not _BASE64.fullmatch(segment) or "-" in segment.strip("-"):
+        return False
+    return segment != segment.lower() and segment != segment.upper() and any(map(str.isdigit, segment))
+
+
+# HTML
+
+# An entity stays as it is: escaped text, escaped again, is the same text.
+_AMPERSAND: Final = re.compile(r"&(?!(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
+_ESCAPES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})

@@ -1,0 +1,132 @@
+"""How much is worked on at once, and who waits for it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from leafgate.gateway.serving import LARGE_FROM, Workload
+
+pytestmark = pytest.mark.anyio
+
+MB = LARGE_FROM
+
+
+class Work:
+    """Pieces of work in one room, each under way until it is told to end."""
+
+    def __init__(self, most: int) -> None:
+        self.workload = Workload(most)
+        self.under_way: list[str] = []
+        self.ends: dict[str, anyio.Event] = {}
+
+    async def run(self, name: str, size: int) -> None:
+        self.ends[name] = anyio.Event()
+        async with self.workload.reserve_bytes(size):
+            self.under_way.append(name)
+            await self.ends[name].wait()
+            self.under_way.remove(name)
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await checkpoint()
+
+
+async def test_as_many_as_have_room_and_the_others_in_their_order() -> None:
+    work = Work(10 * MB)
+    async with anyio.create_task_group() as group:
+        for name, size in (("a", 4), ("b", 6), ("c", 9), ("d", 1)):
+            group.start_soon(work.run, name, size * MB)
+            await turns()
+        assert work.under_way == ["a", "b"]
+        work.ends["a"].set()
+        await turns()
+        assert work.under_way == ["b"]  # c does not fit yet, and d came after it
+        work.ends["b"].set()
+        await turns()
+        assert work.under_way == ["c", "d"]
+        group.cancel_scope.cancel()
+
+
+async def test_what_is_larger_than_the_room_has_it_alone() -> None:
+    work = Work(10 * MB)
+    async with anyio.create_task_group() as group:
+        group.start_soon(work.run, "small", MB)
+        await turns()
+        group.start_soon(work.run, "huge", 100 * MB)
+        group.start_soon(work.run, "after", MB)
+        await turns()
+        assert work.under_way == ["small"]
+        work.ends["small"].set()
+        await turns()
+        assert work.under_way == ["huge"]
+        work.ends["huge"].set()
+        await turns()
+        assert work.under_way == ["after"]
+        work.ends["after"].set()
+
+
+async def test_what_is_small_never_waits() -> None:
+    work = Work(10 * MB)
+    async with anyio.create_task_group() as group:
+        group.start_soon(work.run, "huge", 100 * MB)
+        await turns()
+        group.start_soon(work.run, "small", MB - 1)
+        await turns()
+        assert work.under_way == ["huge", "small"]
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("leaving", ["waiting", "working"])
+async def test_who_leaves_gives_its_room_back(leaving: str) -> None:
+    work = Work(10 * MB)
+    async with anyio.create_task_group() as group:
+        gone = anyio.CancelScope()
+
+        async def leave() -> None:
+            with gone:
+                await work.run("leaves", 9 * MB)
+
+        if leaving == "waiting":
+            group.start_soon(work.run, "first", 9 * MB)
+            await turns()
+        group.start_soon(leave)
+        await turns()
+        group.start_soon(work.run, "last", 2 * MB)
+        await turns()
+        assert "last" not in work.under_way
+        gone.cancel()
+        await turns()
+        if leaving == "waiting":
+            work.ends["first"].set()
+            await turns()
+        assert work.under_way[-1] == "last"
+        work.ends["last"].set()
+    with anyio.fail_after(30):
+        await work.workload.wait_for_space()
+        async with work.workload.reserve_bytes(10 * MB):
+            pass
+
+
+async def test_no_more_comes_while_the_room_is_full() -> None:
+    work, came = Work(10 * MB), []
+
+    async def read() -> None:
+        await work.workload.wait_for_space()
+        came.append(work.under_way.copy())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work.run, "a", 6 * MB)
+        await turns()
+        await work.workload.wait_for_space()
+        group.start_soon(work.run, "b", 6 * MB)
+        await turns()
+        group.start_soon(read)
+        await turns()
+        assert not came  # b waits, and is there all the same
+        work.ends["a"].set()
+        await turns()
+        assert came == [["b"]]
+        work.ends["b"].set()
