@@ -11,7 +11,8 @@ from pydantic_ai.messages import ToolReturnPart
 @asynccontextmanager
 async def connect(target):
     where = target.url or StdioTransport(target.command, target.args, env=target.env, keep_alive=False)
-    async with MCPToolset(where) as toolset:
+    # The default of 5 s is short for a start on a busy machine.
+    async with MCPToolset(where, init_timeout=30) as toolset:
 
         async def call(name, args):
             value = await toolset.direct_call_tool(name, args)
