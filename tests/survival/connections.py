@@ -34,7 +34,7 @@ from pydantic import ConfigDict, FileUrl
 Era = Literal["2025-11-25", "2026-07-28"]
 Transport = Literal["http", "stdio", "sse"]
 
-EVENT_SECONDS: Final = 15  # how long a check waits for something that may never come
+EVENT_SECONDS: Final = 40  # how long a check waits for something that may never come
 TASKS: Final = "io.modelcontextprotocol/tasks"
 APPS: Final = "io.modelcontextprotocol/ui"
 APP_TYPE: Final = "text/html;profile=mcp-app"

@@ -92,6 +92,10 @@ async def _run_transport(subject: Subject, transport: Transport, folder: Path) -
             found[route_name(transport, era)] = {key_of(each): Outcome("lost", "no connection") for each in features}
     try:
         async with running(subject, transport, folder) as target:
+            if transport != "stdio":  # a gateway may listen before the server behind it is up
+                with anyio.fail_after(CHECK_SECONDS):
+                    async with connect(target(), transport, "2025-11-25", subject.connection) as first:
+                        await first.tools()
             for each, era in ROUTES:
                 if each == transport:
                     with anyio.fail_after(ROUTE_SECONDS):
