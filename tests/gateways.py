@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from command_line import BackgroundProcess, running
 from mcp import Client, StdioServerParameters
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,42 +27,39 @@ async def gateway_on_stdio(*args: str, env: dict[str, str] | None = None, **opti
         yield client
 
 
+class NotReadyError(AssertionError):
+    """The gateway ended before it was ready."""
+
+
+@dataclass(frozen=True)
 class HttpGateway:
     """A gateway process that listens on a port of its own."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, announced: str) -> None:
-        self.process = process
-        self.url = url
-        self.announced = announced
+    process: BackgroundProcess
+    url: str
+    announced: str
 
 
 @contextmanager
-def gateway_on_http(*args: str, env: dict[str, str] | None = None) -> Iterator[HttpGateway]:
-    """The gateway as an operator starts it; ended by SIGTERM."""
-    process = subprocess.Popen(
-        [str(LEAFGATE), "serve", "--transport", "http", "--port", "0", *args],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(env or {})},
-    )
-    try:
+def gateway_on_http(
+    *args: str, env: dict[str, str] | None = None, transport: str = "http", errors: int = 2
+) -> Iterator[HttpGateway]:
+    """The gateway as an operator starts it; ended by SIGTERM. A fork of a process that has the program loaded."""
+    words = ("serve", "--transport", transport, "--port", "0", *args)
+    with running(*words, env={**os.environ, **(env or {})}, errors=errors) as process:
         announced = _read_until_ready(process)
-        found = re.search(r"(http://\S+)/mcp", announced)
+        found = re.search(r"(http://\S+)/(?:mcp|sse)", announced)
         assert found, f"no endpoint in: {announced}"
         yield HttpGateway(process, found.group(1), announced)
-    finally:
-        process.terminate()
-        process.communicate(timeout=READY_SECONDS)
 
 
-def _read_until_ready(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
+def _read_until_ready(process: BackgroundProcess) -> str:
     lines = []
     for line in process.stdout:
         lines.append(line)
         if line.startswith("Ctrl-C stops"):
             return "".join(lines)
-    raise AssertionError(f"the gateway ended with {process.wait()} before it was ready: {''.join(lines)}")
+    raise NotReadyError(f"the gateway ended with {process.wait()} before it was ready: {''.join(lines)}")
 
 
 def text_of(result: Any) -> str:

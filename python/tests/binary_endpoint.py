@@ -22,7 +22,7 @@ from leafgate.server.frames import CodecFrames
 from leafgate.server.http import Web, bind, web_app
 from leafgate.tokens.encoder import Encoder
 
-PATIENCE = 30
+PATIENCE = 60
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 CLIENT_META = {

@@ -10,15 +10,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 PROGRAM = Path(sys.executable).with_name("leafgate")
 SERVERS = Path(__file__).resolve().parents[2] / "tests" / "servers"
 SECONDS = 120
+_turn = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,65 @@ def _start(
 ) -> int:
     """The exit code of a command, or the id of its process in the background."""
     command = {"words": [str(PROGRAM), *words], "folder": str(folder), "env": {**env}, "background": background}
-    warm = _warm()
-    socket.send_fds(warm, [json.dumps(command).encode()], files)
-    try:
-        return int(warm.recv(16))
-    except TimeoutError:  # its late answer must not be taken for the next one's
-        _warm.cache_clear()
-        warm.close()
-        raise
+    return int(_ask(command, files))
+
+
+def _ask(command: Mapping[str, object], files: Sequence[int] = ()) -> bytes:
+    with _turn:
+        warm = _warm()
+        socket.send_fds(warm, [json.dumps(command).encode()], files)
+        try:
+            return warm.recv(16)
+        except TimeoutError:  # its late answer must not be taken for the next one's
+            _warm.cache_clear()
+            warm.close()
+            raise
+
+
+@dataclass(frozen=True)
+class BackgroundProcess:
+    """A command that runs on, as far as tests use subprocess.Popen."""
+
+    pid: int
+    stdout: TextIO
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        answer = _ask({"poll": self.pid}).strip()
+        return None if answer == b"None" else int(answer)
+
+    def wait(self, timeout: float = SECONDS) -> int:
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("leafgate", timeout)
+            time.sleep(0.01)
+        return code
+
+
+@contextmanager
+def running(*words: str, env: Mapping[str, str], errors: int = 2) -> Iterator[BackgroundProcess]:
+    """A command in the background, with its output in a pipe; ended by SIGTERM."""
+    ours, theirs = os.pipe()
+    with open(ours, encoding="utf-8") as out, open(os.devnull, "rb") as nothing:
+        pid = _start(words, Path.cwd(), env, [nothing.fileno(), theirs, errors], background=True)
+        os.close(theirs)
+        process = BackgroundProcess(pid, out)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def run_program(*words: str, folder: Path, env: dict[str, str], typed: str = "") -> Ran:
@@ -104,14 +159,6 @@ def somebody(folder: Path) -> Person:
 def gateway(*words: str) -> Iterator[str]:
     """A gateway on a port of its own, as an operator starts it; its URL."""
     transport = () if "--transport" in words else ("--transport", "http")
-    ours, theirs = os.pipe()
-    with open(ours, encoding="utf-8") as out, open(os.devnull, "rb") as nothing:
-        files = [nothing.fileno(), theirs, 2]
-        process = _start(("serve", *transport, "--port", "0", *words), Path.cwd(), os.environ, files, background=True)
-        os.close(theirs)
-        try:
-            lines = (re.search(r"MCP endpoint (http://\S+)/(?:mcp|sse)", line) for line in out)
-            yield next(match[1] for match in lines if match)
-        finally:
-            os.kill(process, signal.SIGTERM)
-            out.read()  # until it has ended
+    with running("serve", *transport, "--port", "0", *words, env=os.environ) as process:
+        lines = (re.search(r"MCP endpoint (http://\S+)/(?:mcp|sse)", line) for line in process.stdout)
+        yield next(match[1] for match in lines if match)

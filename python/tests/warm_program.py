@@ -2,8 +2,8 @@
 
 command_line starts it with the number of a socket. A request on it is a command's words, folder and environment
 as JSON, with the files for its input, output and errors; the answer is its exit code, or its process id if it is to
-run in the background. Every command runs in its own
-process, as it would from a shell. This saves a second of imports, and as much for the maps, hundreds of times.
+run in the background. The exit code of that one is asked for later. Every command runs in its own process, as it would
+from a shell. This saves a second of imports, and as much for the maps, hundreds of times.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from leafgate.model.errors import LeafgateError
 from leafgate.tokens.encoder import Encoder
 
 MOST_BYTES = 1 << 20
+ended: dict[int, int] = {}
 
 
 def next_command(asks: socket.socket) -> list[str]:
@@ -31,6 +32,9 @@ def next_command(asks: socket.socket) -> list[str]:
         if not asked:
             os._exit(0)
         command = json.loads(asked)
+        if "poll" in command:
+            asks.sendall(f"{exit_code(command['poll'])}\n".encode())
+            continue
         child = os.fork()
         if child == 0:
             asks.close()
@@ -42,6 +46,16 @@ def next_command(asks: socket.socket) -> list[str]:
             continue
         _, status = os.waitpid(child, 0)
         asks.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def exit_code(child: int) -> int | None:
+    """Of a command in the background; None while it runs."""
+    if child not in ended:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid == 0:
+            return None
+        ended[child] = os.waitstatus_to_exitcode(status)
+    return ended[child]
 
 
 def take_up(command: dict[str, object], files: list[int]) -> list[str]:

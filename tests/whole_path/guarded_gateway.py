@@ -6,8 +6,6 @@ Starts processes and ends them. The issuer is a key pair here; its public half i
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 import sys
 import threading
@@ -22,7 +20,7 @@ from typing import Any
 import httpx2
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
-from gateways import LEAFGATE, READY_SECONDS
+from gateways import READY_SECONDS, NotReadyError, gateway_on_http
 from jwt.algorithms import RSAAlgorithm
 from mcp import Client
 from mcp.client.sse import sse_client
@@ -119,30 +117,14 @@ def write_settings(folder: Path, **settings: Any) -> Path:
 def guarded_gateway(folder: Path, *flags: str, transport: str = "http", **settings: Any) -> Iterator[Guarded]:
     """The gateway with these settings, in front of two servers of the same notes unless told otherwise."""
     file = write_settings(folder, **settings)
-    command = [LEAFGATE, "serve", "--config", file, "--transport", transport, "--port", "0", "--log-level", "debug"]
     log = folder / "gateway.log"
+    words = ("--config", str(file), "--log-level", "debug", *flags)
     with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [*map(str, command), *flags], stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ}
-        )
-    try:
-        announced = _read_until_ready(process)
-        found = re.search(r"(http://\S+)/(?:mcp|sse)", announced)
-        assert found, f"no endpoint in: {announced}; {log.read_text()[-2000:]}"
-        yield Guarded(found.group(1), log, announced)
-    finally:
-        process.terminate()
-        process.communicate(timeout=READY_SECONDS)
-
-
-def _read_until_ready(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith("Ctrl-C stops"):
-            break
-    return "".join(lines)
+        try:
+            with gateway_on_http(*words, transport=transport, errors=errors.fileno()) as gateway:
+                yield Guarded(gateway.url, log, gateway.announced)
+        except NotReadyError as error:
+            raise NotReadyError(f"{error}; {log.read_text()[-2000:]}") from None
 
 
 @contextmanager

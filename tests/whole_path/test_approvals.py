@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import anyio
 import httpx2
 import pytest
 from anyio import to_thread
-from gateways import LEAFGATE, SERVERS, HttpGateway, gateway_on_http, gateway_on_stdio, text_of
+from command_line import Ran, run_program
+from gateways import SERVERS, HttpGateway, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult, InputRequiredResult
@@ -31,7 +32,7 @@ MODES = pytest.mark.parametrize("shown", ["gateway", "transparent", "passthrough
 ADA, BOB, OPERATOR = new_token(), new_token(), new_token()
 QUESTION = "leafgate-approval"
 YES = {"action": "accept", "content": {"approve": True}}
-PATIENCE = 30
+PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -300,9 +301,10 @@ async def waiting(running: Running, mark: str, token: str | None = None) -> dict
                 await anyio.sleep(0.05)
 
 
-async def leafgate(running: Running, *words: str, token: str = "") -> subprocess.CompletedProcess[bytes]:
+async def leafgate(running: Running, *words: str, token: str = "") -> Ran:
     env = {**os.environ, "LEAFGATE_URL": running.url, "LEAFGATE_TOKEN": token}
-    return await anyio.run_process([str(LEAFGATE), "approvals", *words], env=env, check=False)
+    run = partial(run_program, "approvals", *words, folder=Path.cwd(), env=env)
+    return await anyio.to_thread.run_sync(run)
 
 
 @asynccontextmanager
@@ -333,24 +335,24 @@ async def test_an_operator_approves_on_the_command_line(passthrough: Running, mo
     async with silent_call(passthrough, mark, mode=mode, progress_callback=on_progress) as results:
         pending = await waiting(passthrough, mark)
         listed = await leafgate(passthrough, "list", "--json")
-        assert pending["id"] in [each["id"] for each in json.loads(listed.stdout)]
+        assert pending["id"] in [each["id"] for each in json.loads(listed.out)]
         table = await leafgate(passthrough, "list")
-        assert pending["id"][:8] in table.stdout.decode()
+        assert pending["id"][:8] in table.out
         assert passthrough.acts(mark) == 0
         done = await leafgate(passthrough, "approve", pending["id"][:8])
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
     assert text_of(results[0]) == f"did {mark}"
     assert messages[0] == "waiting for an operator to approve this call"
     again = await leafgate(passthrough, "approve", pending["id"])
-    assert again.returncode == 2
-    assert b"no call waits" in again.stderr
+    assert again.code == 2
+    assert "no call waits" in again.err
 
 
 async def test_an_operator_denies(passthrough: Running) -> None:
     async with silent_call(passthrough, "denied-cli") as results:
         pending = await waiting(passthrough, "denied-cli")
         done = await leafgate(passthrough, "deny", pending["id"], "--json")
-        assert json.loads(done.stdout) == {"id": pending["id"], "approved": False}
+        assert json.loads(done.out) == {"id": pending["id"], "approved": False}
     assert reason_in(results[0]) == "refused"
     assert "operator" in error_in(results[0])["message"]
     assert passthrough.acts("denied-cli") == 0
@@ -374,7 +376,7 @@ async def test_an_operator_of_another_gateway_answers_over_http(pair: tuple[Runn
             assert again.status_code == 404
     assert text_of(results[0]) == "did elsewhere"
     refused = await leafgate(two, "list", token=ADA)
-    assert (refused.returncode, b"LEAFGATE_TOKEN" in refused.stderr) == (2, True)
+    assert (refused.code, "LEAFGATE_TOKEN" in refused.err) == (2, True)
 
 
 async def test_what_a_page_of_another_site_can_send_is_refused(passthrough: Running) -> None:
@@ -424,7 +426,7 @@ async def test_arguments_are_shown_without_secrets_and_tricks_and_bounded(passth
         assert not any(char in pending["arguments"] for char in hidden[:3])
         assert "more characters that are not shown" in pending["arguments"]
         assert len(pending["arguments"]) < 2_200
-        table = (await leafgate(passthrough, "list")).stdout.decode()
+        table = (await leafgate(passthrough, "list")).out
         assert key not in table
         await leafgate(passthrough, "deny", pending["id"])
     assert reason_in(results[0]) == "refused"

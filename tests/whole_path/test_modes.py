@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 MOODY = ROOT / "python" / "tests" / "servers" / "moody.py"
 NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
-PATIENCE = 30
+PATIENCE = 60
 
 
 def moody() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import anyio
 import httpx2
 import pytest
+from command_line import BackgroundProcess
 from gateways import LEAFGATE, READY_SECONDS, SERVERS, gateway_on_http, text_of
 from guarded_gateway import Guarded, guarded_gateway, handed
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
@@ -235,7 +236,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def audited(folder: Path, **keys: Any) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
+def audited(folder: Path, **keys: Any) -> Iterator[tuple[str, BackgroundProcess, Path]]:
     file = folder / "audit.jsonl"
     config = folder / "leafgate.json"
     config.write_text(json.dumps({"mcpServers": {"web": faulty(folder / "web")}, **keys}))

@@ -18,7 +18,7 @@ from leafgate.model.errors import ConfigError
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def written(path: Path, budget: object) -> Path:

@@ -265,7 +265,7 @@ def test_no_ids(id: str, tmp_path: Path) -> None:
     assert not (tmp_path / "maps").exists()
 
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 class Gate:

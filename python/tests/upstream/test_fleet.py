@@ -19,7 +19,7 @@ from leafgate.upstream.fleet import Fleet
 pytestmark = pytest.mark.anyio
 
 SERVER = Path(__file__).parents[1] / "servers" / "moody.py"
-PATIENCE = 30
+PATIENCE = 60
 
 
 def spec(folder: Path, *, name: str = "moody", **env: str) -> ServerSpec:

@@ -21,7 +21,7 @@ from leafgate.upstream.fleet import Fleet
 pytestmark = pytest.mark.anyio
 
 PROGRAM = Path(__file__).parents[1] / "servers" / "plain_http.py"
-PATIENCE = 40
+PATIENCE = 60
 
 
 class Upstream:

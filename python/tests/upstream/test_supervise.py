@@ -20,7 +20,7 @@ from leafgate.upstream.fleet import Fleet
 pytestmark = pytest.mark.anyio
 
 SERVER = Path(__file__).parents[1] / "servers" / "moody.py"
-PATIENCE = 30
+PATIENCE = 60
 
 
 def spec(folder: Path, *, name: str = "moody", timeout: float = 20, **env: str) -> ServerSpec:
