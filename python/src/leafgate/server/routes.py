@@ -3,19 +3,18 @@ dashboard's files; the gateway's server card; and its tokenizer maps under /.wel
 
 Searching the catalog here counts neither as a call, nor as tokens saved, nor against a quota. The dashboard's files are
 public: what the page shows it requests from the other routes, with the token that a person enters. The bytes of a map
-are those that its digest names. Compressed maps are cached; files are read in threads.
+are those that its digest names; they are read and compressed in threads, and cached.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,9 +22,9 @@ from anyio import to_thread
 from cachetools import LRUCache
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from leafgate.browse.cards import render_card
 from leafgate.codec.compression import ENCODINGS, Encoding, choose_encoding, compress
@@ -307,8 +306,7 @@ MAPS_PATH: Final = "/.well-known/codec/maps"
 # A year, which is as long as HTTP has a word for; without `public`, so that no shared cache goes round a login.
 FOREVER: Final = "max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-MAX_PACKED_BYTES: Final = 64 * 1024 * 1024
-_CHUNK: Final = 256 * 1024
+MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
 _SUFFIX: Final = ".json"
 
 
@@ -317,23 +315,23 @@ class MapLibrary(Protocol):
 
     def entries(self) -> Sequence[MapSource]: ...
 
-    def open_raw(self, digest: str) -> BinaryIO:
-        """The file of a map that `entries` lists, known to have this digest. Blocks. Raises GatewayError."""
+    def read_raw(self, digest: str) -> bytes:
+        """Return the bytes of a map that `entries` lists; they have this digest. Blocks. Raises GatewayError."""
         ...
 
 
 def map_routes(maps: MapLibrary) -> list[Route]:
-    """The routes, to be put beside the MCP endpoint: the index, and each map by its id and by its digest."""
+    """Return the routes beside the MCP endpoint: the index, and each map by its id and by its digest."""
     library = _ServedMaps(maps)
     return [Route(f"{MAPS_PATH}/index.json", library.index), Route(f"{MAPS_PATH}/{{name:path}}", library.map)]
 
 
 class _ServedMaps:
-    """Maps as gzip or zstd are compressed once, however many clients request them; the least recently used go first."""
+    """Reads and compresses a map once, however many clients request it. The least recently used are dropped first."""
 
     def __init__(self, maps: MapLibrary) -> None:
         self._maps = maps
-        self._packed: LRUCache[tuple[str, Encoding], bytes] = LRUCache(MAX_PACKED_BYTES, getsizeof=len)
+        self._bodies: LRUCache[tuple[str, Encoding | None], bytes] = LRUCache(MAX_CACHED_BYTES, getsizeof=len)
         self._locks: dict[tuple[str, Encoding | None], anyio.Lock] = {}
 
     async def index(self, request: HttpRequest) -> Response:
@@ -350,68 +348,38 @@ class _ServedMaps:
         if match is None:
             message = f"no such map; {MAPS_PATH}/index.json lists the maps of this gateway"
             return JSONResponse(ErrorBody("RESOURCE_NOT_FOUND", message).as_json(), 404)
+        encoding = choose_encoding(request.headers.get("accept-encoding", ""))
         headers = {
             "content-type": "application/json",
             "cache-control": ASK_AGAIN if digest is None else FOREVER,
             "vary": "Accept-Encoding",
+            "etag": _etag(match, encoding),
         }
+        if _matches_etag(request, *(_etag(match, form) for form in (None, *ENCODINGS))):
+            return _not_modified(headers)
         try:
-            return await self._answer(request, match, headers)
+            body = await self._body(match, encoding)
         except GatewayError as error:
             wait = error.body.details.get("retry_after")
             again = {} if wait is None else {"retry-after": str(math.ceil(wait))}
             return JSONResponse(error.body.as_json(), 503, again)
+        headers |= {"content-length": str(len(body))} | ({} if encoding is None else {"content-encoding": encoding})
+        return Response(b"" if request.method == "HEAD" else body, headers=headers)
 
-    async def _answer(self, request: HttpRequest, digest: str, headers: Mapping[str, str]) -> Response:
-        encoding = choose_encoding(request.headers.get("accept-encoding", ""))
-        if _matches_etag(request, *(_etag(digest, form) for form in (None, *ENCODINGS))):
-            return _not_modified({**headers, "etag": _etag(digest, encoding)})
-        packed = None if encoding is None else await self._pack(digest, encoding)
-        if packed is not None and encoding is not None:
-            form = {"etag": _etag(digest, encoding), "content-encoding": encoding, "content-length": str(len(packed))}
-            return Response(b"" if request.method == "HEAD" else packed, headers={**headers, **form})
-        # One by one: a map that has to be fetched would otherwise occupy a thread for each client that waits.
-        async with self._locks.setdefault((digest, None), anyio.Lock()):
-            file = await to_thread.run_sync(self._maps.open_raw, digest)
-        plain = {**headers, "etag": _etag(digest, None), "content-length": str(os.fstat(file.fileno()).st_size)}
-        if request.method == "HEAD":
-            file.close()
-            return Response(headers=plain)
-        return _FileStream(file, plain)
-
-    async def _pack(self, digest: str, encoding: Encoding) -> bytes | None:
-        """The compressed map; None where it is too large for the cache: the map is then served as it is."""
-
-        def pack() -> bytes:
-            with self._maps.open_raw(digest) as file:
-                return compress(file.read(), encoding)
-
+    async def _body(self, digest: str, encoding: Encoding | None) -> bytes:
         key = digest, encoding
+        # One by one: a map that has to be fetched would otherwise occupy a thread for each client that waits.
         async with self._locks.setdefault(key, anyio.Lock()):
-            if key not in self._packed:
-                body = await to_thread.run_sync(pack)
-                if len(body) > MAX_PACKED_BYTES:
-                    return None
-                self._packed[key] = body
-            return self._packed[key]
+            body = self._bodies.get(key)
+            if body is None:
+                body = await to_thread.run_sync(self._read, digest, encoding)
+                if len(body) <= MAX_CACHED_BYTES:
+                    self._bodies[key] = body
+        return body
 
-
-class _FileStream(StreamingResponse):
-    """Sends a file piece by piece, and closes it however the sending ends."""
-
-    def __init__(self, file: BinaryIO, headers: Mapping[str, str]) -> None:
-        super().__init__(self._pieces(), headers=headers)
-        self._file = file
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._file.close()
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        while piece := await to_thread.run_sync(self._file.read, _CHUNK):
-            yield piece
+    def _read(self, digest: str, encoding: Encoding | None) -> bytes:
+        raw = self._maps.read_raw(digest)
+        return raw if encoding is None else compress(raw, encoding)
 
 
 def _index_entry(entry: MapSource) -> dict[str, object]:
