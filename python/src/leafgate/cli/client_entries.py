@@ -7,18 +7,17 @@ for a server, is a reason to leave a server with the client.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from leafgate.cli.client_files import CLIENTS, is_own, strings_in
 from leafgate.config.kinds import keys_of
+from leafgate.config.load import MILLISECONDS_FROM
 from leafgate.config.models import Server
 from leafgate.config.variables import CLIENT_VARIABLES, input_variable
 from leafgate.model.tool import clashing_namespaces, normalize_namespace
-
-MILLISECONDS_FROM: Final = 1_000  # a longer timeout in a client's file is in milliseconds
 
 _SERVER_KEYS: Final = frozenset(keys_of(Server))
 _TRANSPORT_KEYS: Final = ("type", "transport")
@@ -194,14 +193,10 @@ def _words(entry: Mapping[str, Any]) -> list[str]:
 # What the client passes to leafgate
 
 
-def needed_variables(servers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the environment variables that these entries refer to, without those that have a default."""
-    return [*dict.fromkeys(_needed(servers))]
-
-
-def _needed(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for text in strings_in(servers):
-        yield from (name for name in _VARIABLE.findall(text) if name not in CLIENT_VARIABLES)
+def needed_variables(document: Any) -> list[str]:
+    """Return the environment variables that the texts of a document refer to, without those that have a default."""
+    names = (name for text in strings_in(document) for name in _VARIABLE.findall(text))
+    return [*dict.fromkeys(name for name in names if name not in CLIENT_VARIABLES)]
 
 
 def passed_variables(

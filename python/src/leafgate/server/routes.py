@@ -21,9 +21,11 @@ import anyio
 from anyio import to_thread
 from cachetools import LRUCache
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.staticfiles import NotModifiedResponse
 from starlette.types import Scope
 
 from leafgate.browse.cards import render_card
@@ -35,7 +37,7 @@ from leafgate.model.errors import ErrorBody, ErrorCode, GatewayError, StoreError
 from leafgate.model.leaf import digest_of, is_digest, parse_digest
 from leafgate.model.request import Request
 from leafgate.ports import Approval, Approvals
-from leafgate.server.auth.capabilities import CARD_SUFFIX, WELL_KNOWN_CARD, principal_of
+from leafgate.server.auth.capabilities import CARD_SUFFIX, WELL_KNOWN_CARD, principal_in
 from leafgate.server.front import MCP_PATH, BodyTooLargeError, Front, read_body, read_json
 from leafgate.version import __version__
 
@@ -106,7 +108,7 @@ def catalog_routes(runtime: GatewayRuntime, count: Callable[[str], int], front: 
     """
 
     async def search(request: HttpRequest) -> Response:
-        principal = principal_of(request)
+        principal = principal_in(request.scope)
         name = None if principal is None else principal.name
         caller = Request(principal=name, rights=front.access.rights_of(principal))
         try:
@@ -168,7 +170,7 @@ def approval_routes(store: Approvals) -> list[Route]:
         if approval is None:
             message = "no call waits for this approval: it was answered, or its caller has gone"
             return _refuse_decision(404, "RESOURCE_NOT_FOUND", message)
-        principal = principal_of(request)
+        principal = principal_in(request.scope)
         name, verb = "an operator" if principal is None else principal.name, "approved" if approve else "denied"
         log.info("%s %s the call %s of %s", name, verb, approval.about.get("tool_id"), approval.about.get("principal"))
         return JSONResponse({"id": id, "approved": approve}, headers=CATALOG_HEADERS)
@@ -337,7 +339,7 @@ class _ServedMaps:
     async def index(self, request: HttpRequest) -> Response:
         response = JSONResponse({"maps": [_index_entry(entry) for entry in self._maps.entries()]})
         response.headers.update({"etag": f'"{digest_of(bytes(response.body))}"', "cache-control": ASK_AGAIN})
-        return _not_modified(response.headers) if _matches_etag(request, response.headers["etag"]) else response
+        return NotModifiedResponse(response.headers) if _matches_etag(request, response.headers["etag"]) else response
 
     async def map(self, request: HttpRequest) -> Response:
         path = request.path_params["name"]
@@ -356,7 +358,7 @@ class _ServedMaps:
             "etag": _etag(match, encoding),
         }
         if _matches_etag(request, *(_etag(match, form) for form in (None, *ENCODINGS))):
-            return _not_modified(headers)
+            return NotModifiedResponse(Headers(headers))
         try:
             body = await self._body(match, encoding)
         except GatewayError as error:
@@ -396,8 +398,3 @@ def _etag(digest: str, form: Encoding | None) -> str:
 def _matches_etag(request: HttpRequest, *etags: str) -> bool:
     tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     return "*" in tags or any(etag in tags for etag in etags)
-
-
-def _not_modified(headers: Mapping[str, str]) -> Response:
-    shared = {name: headers[name] for name in ("etag", "cache-control", "vary") if name in headers}
-    return Response(status_code=304, headers=shared)

@@ -51,11 +51,6 @@ def principal_in(scope: Mapping[str, Any]) -> Principal | None:
     return user.principal if isinstance(user, KnownUser) else None
 
 
-def principal_of(request: Any) -> Principal | None:
-    """The principal that a message belongs to; None on stdio, and over HTTP without authentication."""
-    return principal_in(getattr(request, "scope", None) or {})
-
-
 def present_principal() -> Principal | None:
     """The principal of the current request, from the SDK's context variable."""
     user = auth_context_var.get()
