@@ -15,7 +15,7 @@ from anyio import to_thread
 from starlette.types import Scope
 
 from leafgate.compose.plan import Plan, make_plan, waiting_for_restart
-from leafgate.compose.policies import make_embedder, make_tracing_settings, refuse_to_open
+from leafgate.compose.policies import make_embedder, refuse_to_open
 from leafgate.compose.secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.compose.servers import load_saved_offers, with_saved
 from leafgate.config.models import Config
@@ -68,7 +68,7 @@ class Gateway:
         config = plan.config
         _hide_secrets(config)
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-        self.tracing = None if config.tracing is None else make_tracing(make_tracing_settings(config.tracing))
+        self.tracing = None if config.tracing is None else make_tracing(**dict(config.tracing))
         self._workload = Workload()
         # Only where the tools of servers are listed as they are, a host can show the pages of their apps.
         apps = {APPS: {"mimeTypes": [APP_TYPE]}} if config.mode is ExposureMode.PASSTHROUGH else {}

@@ -34,7 +34,6 @@ from leafgate.server.host_guard import is_loopback
 from leafgate.state.memory import MemoryState
 from leafgate.state.records import CacheBounds, State
 from leafgate.state.routing import HttpEmbedder, MiniLmEmbedder
-from leafgate.telemetry.tracing import TracingSettings
 
 MEGABYTE: Final = 1024 * 1024
 
@@ -126,10 +125,6 @@ def make_embedder(section: models.EmbedderSettings | None) -> Embedder | None:
     if section.url is None:
         raise ConfigError("embedder: kind http needs a url")
     return HttpEmbedder(section.url, model=section.model or "", headers=section.headers)
-
-
-def make_tracing_settings(section: models.Tracing) -> TracingSettings:
-    return TracingSettings(section.endpoint, section.headers or {}, section.service_name, section.sample_ratio)
 
 
 # Who may call, and what each principal may have
