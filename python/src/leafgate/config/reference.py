@@ -74,7 +74,7 @@ def suggest_key(name: str, section: type[Section]) -> str:
     """What may have been meant by an unknown key: the section that has such a key, or a similar key of this one."""
     for path, each in _sections(ConfigFile):
         if each is not section and name in keys_of(each):
-            return f"; it belongs into {path or 'the top of the file'}"
+            return f"; it belongs in {path or 'the top of the file'}"
     return suggest(name, [*keys_of(section)])
 
 

@@ -239,7 +239,7 @@ def _place(table: Table, name: str) -> int:
     folded = [column.casefold() for column in table.columns]
     if name not in table.columns and name.casefold() not in folded:
         names = ", ".join(cut_line(column, 40) for column in table.columns[:20])
-        view_failed(f"there is no column {cut_line(name, 60)!r}; there are {names}")
+        view_failed(f"no column {cut_line(name, 60)!r}; the columns are {names}")
     return table.columns.index(name) if name in table.columns else folded.index(name.casefold())
 
 

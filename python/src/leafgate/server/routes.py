@@ -55,9 +55,9 @@ def operator_routes(
 ) -> list[Route]:
     """Each answer is made per request.
 
-    /health: the process answers. /ready: it waits for nothing any more (`missing`). /status: what `leafgate status`
-    shows. /metrics: `page`, from an Accept header to a text and its media type. /api/metrics: what is `recent`, since
-    a moment. The last two are optional.
+    /health: the process runs. /ready: the start is complete, or what is `missing`. /status: what `leafgate status`
+    shows. /metrics: `page` returns a text and its media type for an Accept header. /api/metrics: what is `recent`
+    since a time. The last two are optional.
     """
 
     async def health(request: HttpRequest) -> Response:
@@ -122,7 +122,7 @@ def catalog_routes(runtime: GatewayRuntime, count: Callable[[str], int], front: 
 
 
 def _read_question(request: HttpRequest) -> dict[str, Any]:
-    """Query, path and top_k, as far as an address can hold them; the gateway judges the rest."""
+    """Query, path and top_k, as far as a URL can contain them; the gateway checks the rest."""
     values = request.query_params
     unknown = sorted(set(values) - {"query", "path", "top_k"})
     if unknown:
@@ -150,7 +150,7 @@ def approval_routes(store: Approvals) -> list[Route]:
     """`GET /api/approvals`: the calls that wait for an operator. `POST /api/approvals/ID` with `{"approve": true}` or
     false answers one; 404 if it does not wait any more.
 
-    A page of another site can have a browser send a form, but neither JSON nor without its origin.
+    A page of another site can make a browser send a form, but not JSON, and the browser adds the origin of the page.
     """
 
     async def list_approvals(request: HttpRequest) -> Response:
@@ -218,7 +218,7 @@ def _refuse_decision(status: int, code: ErrorCode, message: str) -> Response:
 
 def _store_failure(error: StoreError) -> Response:
     log.warning("approvals cannot be read or answered: %s", error)
-    return _refuse_decision(503, "STORE_UNAVAILABLE", "what the gateway keeps cannot be reached now")
+    return _refuse_decision(503, "STORE_UNAVAILABLE", "the store of the gateway cannot be reached now")
 
 
 PAGE_FILE: Final = "page.html"
@@ -305,7 +305,7 @@ def card_routes(endpoint_url: Callable[[Scope], str | None], path: str, *, needs
 
 
 MAPS_PATH: Final = "/.well-known/codec/maps"
-# A year, which is as long as HTTP has a word for; without `public`, so that no shared cache goes round a login.
+# A year, the usual maximum. Without `public`, so that shared caches do not bypass authentication.
 FOREVER: Final = "max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
 MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
@@ -391,7 +391,7 @@ def _index_entry(entry: MapSource) -> dict[str, object]:
 
 
 def _etag(digest: str, form: Encoding | None) -> str:
-    """Two forms of one map are two things to a cache."""
+    """Each encoding of a map has its own tag, because caches compare tags only."""
     return f'"{digest}"' if form is None else f'"{digest}-{form}"'
 
 

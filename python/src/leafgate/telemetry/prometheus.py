@@ -33,7 +33,7 @@ class Standing:
 
 
 class Readiness:
-    """Whether the gateway has come up. It stays ready: servers that go down later are shown in the status."""
+    """Whether the gateway has started. It stays ready: the status shows servers that go down later."""
 
     def __init__(self, waiting_for: Callable[[], Sequence[str]]) -> None:
         self._waiting_for = waiting_for
