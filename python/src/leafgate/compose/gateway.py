@@ -43,7 +43,7 @@ from leafgate.server.routes import (
 from leafgate.state.routing import IndexFiles, default_directory
 from leafgate.telemetry.log import hide_secrets, redacted_line
 from leafgate.telemetry.metrics import CountSync, Metrics
-from leafgate.telemetry.prometheus import PrometheusPage, Readiness, Standing
+from leafgate.telemetry.prometheus import PrometheusPage, Standing
 from leafgate.telemetry.tracing import make_tracing
 from leafgate.upstream.fleet import Fleet
 from leafgate.version import __version__
@@ -174,7 +174,7 @@ class Gateway:
         discovery += metadata_routes(metadata, path) if asks_for_tokens else []
         operator = operator_routes(
             self.status,
-            missing=Readiness(self._waiting_for).missing,
+            missing=self._waiting_for,
             page=PrometheusPage(self.metrics, self._standing) if config.metrics else None,
             recent=self._recent,
         )

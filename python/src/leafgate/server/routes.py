@@ -63,8 +63,12 @@ def operator_routes(
     async def health(request: HttpRequest) -> Response:
         return JSONResponse({"status": "ok"})
 
+    is_ready = False  # it stays ready: the status shows servers that go down later
+
     async def ready(request: HttpRequest) -> Response:
-        waits_for = [*missing()]
+        nonlocal is_ready
+        waits_for = [] if is_ready else [*missing()]
+        is_ready = not waits_for
         state = "starting" if waits_for else "ready"
         return JSONResponse({"status": state, "missing": waits_for}, status_code=503 if waits_for else 200)
 
