@@ -64,9 +64,9 @@ def import_servers(
     """Convert the entries of a client's file whose relative paths start from `folder`."""
     servers: dict[str, Mapping[str, Any]] = {}
     notices: list[str] = []
-    for name, written in entries.items():
-        entry = _with_our_names(written, client)
-        reason = _reason_to_skip(name, written, entry)
+    for name, original in entries.items():
+        entry = _with_our_names(original, client)
+        reason = _reason_to_skip(name, original, entry)
         if reason is not None:
             notices.append(f"{name}: {reason}, skipped")
             continue
@@ -78,10 +78,10 @@ def import_servers(
     return ImportedServers(_separate_namespaces(servers), tuple(notices), tuple(variables))
 
 
-def _with_our_names(written: Mapping[str, Any], client: str | None) -> dict[str, Any]:
+def _with_our_names(original: Mapping[str, Any], client: str | None) -> dict[str, Any]:
     """Return an entry with the keys of leafgate; keys that leafgate does not have stay."""
     entry: dict[str, Any] = {}
-    for key, value in written.items():
+    for key, value in original.items():
         if key not in _READ_KEYS:
             entry.setdefault(_OTHER_NAMES.get(key, key), value)
     command = entry.get("command")
@@ -93,22 +93,22 @@ def _with_our_names(written: Mapping[str, Any], client: str | None) -> dict[str,
     options = entry.get("requestOptions")
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping):
         entry["headers"] = entry.pop("requestOptions")["headers"]
-    if client == "gemini" and "httpUrl" not in written and "url" in written:
+    if client == "gemini" and "httpUrl" not in original and "url" in original:
         entry.setdefault("type", "sse")
-    if written.get("enabled") is False:
+    if original.get("enabled") is False:
         entry["disabled"] = True
-    token, headers = written.get("bearer_token_env_var"), written.get("env_http_headers")
+    token, headers = original.get("bearer_token_env_var"), original.get("env_http_headers")
     references = {"Authorization": f"Bearer ${{{token}}}"} if isinstance(token, str) else {}
     references |= {name: f"${{{each}}}" for name, each in headers.items()} if isinstance(headers, Mapping) else {}
-    passed = [each for key in ("env_vars", "env_keys") for each in written.get(key) or () if isinstance(each, str)]
+    passed = [each for key in ("env_vars", "env_keys") for each in original.get(key) or () if isinstance(each, str)]
     for key, own in (("headers", references), ("env", {name: f"${{{name}}}" for name in passed})):
         if own and isinstance(entry.get(key, {}), Mapping):
             entry[key] = own | dict(entry.get(key) or {})
     return entry
 
 
-def _reason_to_skip(name: str, written: Mapping[str, Any], entry: Mapping[str, Any]) -> str | None:
-    if is_own(name, written):
+def _reason_to_skip(name: str, original: Mapping[str, Any], entry: Mapping[str, Any]) -> str | None:
+    if is_own(name, original):
         return "is leafgate itself"
     for key, kind, shape in (("args", list, "a list"), ("env", dict, "an object"), ("headers", dict, "an object")):
         if not isinstance(entry.get(key), kind | None):

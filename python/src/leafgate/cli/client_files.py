@@ -125,14 +125,14 @@ class ClientFile:
 def places(machine: Machine) -> tuple[Place, ...]:
     """Return every supported place, the most common first."""
     folders = machine.folders
-    found = []
+    result = []
     for name, client in CLIENTS.items():
         for scope, template in client.files.items():
             is_moved = scope == "user" and machine.platform == "win32" and client.windows
             head, *rest = (client.windows if is_moved else template).split("/")
             key = ("projects", str(machine.folder), *client.key) if scope == "local" else client.key
-            found.append(Place(name, scope, folders[head.strip("{}")].joinpath(*rest), key))
-    return tuple(found)
+            result.append(Place(name, scope, folders[head.strip("{}")].joinpath(*rest), key))
+    return tuple(result)
 
 
 def place_of(client: str, scope: Scope, machine: Machine) -> Place:

@@ -147,8 +147,8 @@ def _translate_client_file(document: Document) -> tuple[Document, tuple[str, ...
         foreign = [name for name in value if name not in keys and nearest(name, keys) not in lacking]
         if foreign:
             place = ": ".join((str(document.path), *([show_path(at)] if at else [])))
-            meant = ((name, nearest(name, keys)) for name in foreign)
-            names = [show_path((name,)) + (f" (did you mean {near}?)" if near else "") for name, near in meant]
+            guesses = ((name, nearest(name, keys)) for name in foreign)
+            names = [show_path((name,)) + (f" (did you mean {near}?)" if near else "") for name, near in guesses]
             ignored.append(f"{place}: not for leafgate, ignored: {', '.join(names)}")
         return {name: each for name, each in value.items() if name not in foreign}
 

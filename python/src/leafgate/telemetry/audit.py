@@ -206,11 +206,11 @@ class AuditFile:
         if self._size >= self._max_bytes:
             self._rotate()
         line, digest = seal({"n": self._number + 1, **record}, self._previous)
-        written = os.write(self._file, line)
-        if written < len(line):  # a disk that is full takes a part
+        size = os.write(self._file, line)
+        if size < len(line):  # a disk that is full takes a part
             os.ftruncate(self._file, self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._size += written
+        self._size += size
         self._previous, self._number = digest, self._number + 1
 
     def _rotate(self) -> None:

@@ -138,5 +138,5 @@ def needed_for(method: str, params: Mapping[str, Any] | None, own_tools: Collect
 
 
 def _names_tasks(params: Mapping[str, Any] | None) -> bool:
-    wanted = (params or {}).get("notifications")
-    return isinstance(wanted, Mapping) and bool(wanted.get("taskIds"))
+    notifications = (params or {}).get("notifications")
+    return isinstance(notifications, Mapping) and bool(notifications.get("taskIds"))
