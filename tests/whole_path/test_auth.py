@@ -767,7 +767,7 @@ def test_with_auth_it_listens_there(open_address: Followed) -> None:
 
 def test_an_open_address_is_not_opened_to_strangers_by_a_reload(open_address: Followed) -> None:
     write_settings(open_address.folder, auth={"tokens": [ANN.entry()], "required": False})
-    assert soon(lambda: "the gateway goes on as it was" in open_address.gateway.log.read_text())
+    assert soon(lambda: "the gateway keeps the previous one" in open_address.gateway.log.read_text())
     assert open_address.gateway.post(INITIALIZE).status_code == 401
 
 

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from leafgate.browse import index, lexical, rank
-from leafgate.browse.measure import Answer, GoldQuery, scores
 from leafgate.browse.rank import Router
 from leafgate.catalog.snapshot_file import load_catalog_file
+from leafgate.cli.routing import Answer, GoldQuery, scores
 
 GRID = {
     "meaning": (1.0, 1.5, 2.0),

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from routing_catalog import development_items, development_queries
 
-from leafgate.browse.measure import GoldQuery
 from leafgate.browse.rank import Router
-from leafgate.cli.routing import measure
+from leafgate.cli.routing import GoldQuery, measure
 
 # Nobody's wish in this catalog of developer tools; some come near one.
 UNANSWERABLE = (

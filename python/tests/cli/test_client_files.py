@@ -128,7 +128,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
         (b"", "the text ends"),
         (b"mcpServers: {}", "a value is needed"),
         (b'{"mcpServers": {}', "comma or }"),
-        (b'{"mcpServers": {}} trailing', "more after the end"),
+        (b'{"mcpServers": {}} trailing', "text after the end"),
         (b'{"mcpServers": {"a": {}, "a": {}}}', "given twice"),
         (b"[]", "an object"),
         (b'{"theme": "dark"}', "neither an mcpServers nor a servers object"),

@@ -31,7 +31,7 @@ def problems(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
     ("text", "said"),
     [
         ("transprt: http", "f:2: transprt: unknown key; did you mean transport?"),
-        ("level: info", "f:2: level: unknown key; it belongs into log"),
+        ("level: info", "f:2: level: unknown key; it belongs in log"),
         ("zzzz: 1", "f:2: zzzz: unknown key; `leafgate config reference` lists all keys"),
         ("retry: {attempts: 3}", "f:2: retry.attempts: unknown key; did you mean max_attempts?"),
         ("retry: {zz: 3}", "f:2: retry.zz: unknown key; known are max_attempts, base_delay"),
@@ -47,7 +47,7 @@ def problems(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
         ("hydrate: 'false'", "f:2: hydrate: true or false; write false without quotes"),
         ("hydrate: 1", "f:2: hydrate: needs to be true or false"),
         ("host: ''", "f:2: host: needs to be a text that is not empty"),
-        ('host: "a\\0b"', "f:2: host: holds a character that no text may hold"),
+        ('host: "a\\0b"', "f:2: host: contains NUL"),
         ("drain_seconds: -1", "f:2: drain_seconds: needs to be a number of seconds, from 0 to 3600"),
         ("drain_seconds: 1e999", "f:2: drain_seconds: needs to be a number"),
         ("drain_seconds: soon", "f:2: drain_seconds: needs to be a number"),
@@ -56,7 +56,7 @@ def problems(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
         ("allowed_hosts: a", "f:2: allowed_hosts: needs to be a list of texts"),
         ("allowed_hosts: [a, 5]", "f:2: allowed_hosts[1]: needs to be a text"),
         ("principals: [a]", 'f:2: principals: needs to be an object from principals (or "*"'),
-        ("principals:\n  '':\n    maps: [x]", 'f:3: principals."": a name that is not empty'),
+        ("principals:\n  '':\n    maps: [x]", 'f:3: principals."": a name must not be empty'),
         ("principals:\n  ann: {artifact_quota_mb: 0}", "f:3: principals.ann.artifact_quota_mb: needs to be"),
         ("principals: {ann: {policy: {}}}", "f:2: principals.ann.policy: rules is missing: a list of rules"),
         ("policy: {rules: [{tool: x}]}", "f:2: policy.rules[0]: effect is missing"),
@@ -150,7 +150,7 @@ def test_what_the_variables_gave_is_not_shown_nor_guessed_at() -> None:
     text = f"mcpServers: {{a: {server}}}\nport: ${{S}}\nhost: ${{S}}\ntransport: ${{S}}"
     told = problems(text, {"S": "https s3cret"})
     assert len(told) == 6
-    assert all("(this is what its variables gave)" in line for line in told)
+    assert all("(this value comes from its variables)" in line for line in told)
     assert "s3cret" not in "".join(told)
     assert "did you mean" not in "".join(told)
 

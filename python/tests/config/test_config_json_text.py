@@ -71,7 +71,7 @@ def test_a_repeated_key_is_told_with_both_lines() -> None:
         ('{"a": "b', 1, "a text is broken"),
         ('{\n"a": "\\x"}', 2, "a text is broken"),
         ('{"a": "line\nbreak"}', 1, "a text is broken"),
-        ("{} {}", 1, "more after the end"),
+        ("{} {}", 1, "text after the end"),
         ("{}\n\n/* open", 3, "does not end"),
         ("[" * (MAX_DEPTH + 2), 1, "nested too deeply"),
         ("[" * 100_000, 1, "nested too deeply"),

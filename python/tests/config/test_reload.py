@@ -90,7 +90,7 @@ async def test_a_broken_file_changes_nothing_and_is_told(
     path, applied = written(tmp_path / "leafgate.yaml", 500), Applied()
     async with following(path, applied):
         path.write_text(broken)
-        await until(lambda: "goes on as it was" in caplog.text)
+        await until(lambda: "keeps the previous one" in caplog.text)
         assert applied.budgets == []
         assert "leafgate.yaml" in caplog.text
         written(path, 800)

@@ -19,6 +19,7 @@ import pytest
 from leafgate.codec.compression import ENCODINGS, Encoding, compress
 from leafgate.maps import fetch
 from leafgate.maps.fetch import cached_map_path, fetch_map, load_encoder
+from leafgate.maps.files import MapLoads
 from leafgate.model.errors import MapDigestError, MapHashMismatchError, MapInvalidError, MapUnreachableError
 
 MAPS = Path(__file__).resolve().parents[3] / "maps"
@@ -85,7 +86,7 @@ def server() -> Iterator[MapServer]:
 
 @pytest.fixture(autouse=True)
 def _nothing_loaded_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetch._LOADED.clear()
+    monkeypatch.setattr(fetch, "_LOADED", MapLoads())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -273,12 +274,12 @@ def test_redirects_from_https(to: str, allowed: bool) -> None:
         assert not client.is_closed
 
 
-def test_a_fetched_map_is_kept_on_disk(server: MapServer, tmp_path: Path) -> None:
+def test_a_fetched_map_is_kept_on_disk(server: MapServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.answers["/toy.json"] = body(TOY)
     load_encoder(f"{server.url}/toy.json", DIGEST)
     assert cached_file(tmp_path).read_bytes() == TOY
     assert [p.name for p in cached_file(tmp_path).parent.iterdir()] == [cached_file(tmp_path).name]
-    fetch._LOADED.clear()
+    monkeypatch.setattr(fetch, "_LOADED", MapLoads())
     load_encoder(f"{server.url}/elsewhere", DIGEST)
     assert server.asked == ["/toy.json"]
 
@@ -291,12 +292,14 @@ def test_a_broken_entry_is_replaced(server: MapServer, tmp_path: Path) -> None:
     assert cached_file(tmp_path).read_bytes() == TOY
 
 
-def test_a_cache_that_cannot_be_written_is_no_failure(server: MapServer, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_no_failure(
+    server: MapServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.answers["/toy.json"] = body(TOY)
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
     assert load_encoder(f"{server.url}/toy.json", DIGEST, cache_dir=in_the_way / "maps").map.id == "toy"
-    fetch._LOADED.clear()
+    monkeypatch.setattr(fetch, "_LOADED", MapLoads())
     locked = tmp_path / "locked"
     locked.mkdir()
     locked.chmod(stat.S_IRUSR)

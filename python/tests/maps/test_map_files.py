@@ -454,13 +454,3 @@ def test_nothing_is_kept_where_nothing_may_be() -> None:
     loads: MapLoads[str] = MapLoads(keep=0)
     assert loads.get("a", lambda: "first") == "first"
     assert loads.get("a", lambda: "second") == "second"
-
-
-def test_clear_forgets() -> None:
-    loads: MapLoads[str] = MapLoads(remember_failure_seconds=60)
-    loads.get("a", lambda: "x")
-    with pytest.raises(MapInvalidError):
-        loads.get("b", fail(MapInvalidError("broken")))
-    loads.clear()
-    assert loads.get("a", lambda: "y") == "y"
-    assert loads.get("b", lambda: "z") == "z"

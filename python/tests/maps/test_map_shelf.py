@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.server
 import json
 import logging
-import os
 import shutil
 import socket
 import threading
@@ -20,7 +18,7 @@ from anyio import to_thread
 
 from leafgate.codec.negotiate import negotiate
 from leafgate.maps.files import MapEntry, MapFiles, MapSource
-from leafgate.maps.shelf import MapShelf, ShelfLimits, VerifiedFiles, file_source, url_source
+from leafgate.maps.shelf import MapShelf, ShelfLimits, file_source, url_source
 from leafgate.model.errors import (
     GatewayError,
     MapDigestError,
@@ -389,7 +387,7 @@ def test_a_url_of_a_client_is_never_fetched() -> None:
                 chosen, _ = negotiate(None, header, shelf.default, shelf.offered)
                 assert chosen is not None
                 shelf.encoder(chosen)
-                shelf.open_raw(chosen).close()
+                assert shelf.read_raw(chosen) == TOY
             else:
                 with pytest.raises(GatewayError):
                     negotiate(None, header, shelf.default, shelf.offered)
@@ -397,7 +395,7 @@ def test_a_url_of_a_client_is_never_fetched() -> None:
             with pytest.raises(GatewayError):
                 shelf.encoder(name)
             with pytest.raises(GatewayError):
-                shelf.open_raw(name)
+                shelf.read_raw(name)
         with pytest.raises(BlockingIOError):
             listener.accept()
 
@@ -512,7 +510,7 @@ def test_a_failure_that_heals(server: MapServer) -> None:
 def test_a_url_that_failed_is_not_asked_again_for_its_bytes(server: MapServer) -> None:
     shelf = MapShelf([url_source(f"{server.url}/x", sha256=DIGEST, id="toy")], clock=HandClock())
     server.status = 503
-    for ask in (shelf.encoder, shelf.open_raw, shelf.encoder, shelf.open_raw):
+    for ask in (shelf.encoder, shelf.read_raw, shelf.encoder, shelf.read_raw):
         with pytest.raises(GatewayError):
             ask(DIGEST)
     assert len(server.asked) == 1
@@ -527,7 +525,7 @@ def test_one_failure_leaves_the_others_alone() -> None:
 
 @pytest.mark.parametrize("digest", [OTHER, "toy", "", "http://127.0.0.1/toy.json", "../../etc/passwd"])
 def test_what_is_not_offered_is_the_callers_fault(digest: str) -> None:
-    for ask in (bundled().encoder, bundled().open_raw):
+    for ask in (bundled().encoder, bundled().read_raw):
         with pytest.raises(GatewayError) as caught:
             ask(digest)
         assert caught.value.code == "ARGS_INVALID"
@@ -545,7 +543,7 @@ def test_a_map_that_is_too_large(server: MapServer) -> None:
         with pytest.raises(MapUnreachableError, match="limit"):
             shelf.load("toy")
         with pytest.raises(GatewayError):
-            shelf.open_raw(DIGEST)
+            shelf.read_raw(DIGEST)
 
 
 def test_a_source_that_does_not_answer() -> None:
@@ -563,22 +561,20 @@ def test_a_source_that_does_not_answer() -> None:
 def test_the_raw_bytes_have_the_digest() -> None:
     shelf = bundled()
     for entry in shelf.entries():
-        with shelf.open_raw(str(entry.digest)) as file:
-            assert "sha256:" + hashlib.sha256(file.read()).hexdigest() == entry.digest
+        assert digest_of(shelf.read_raw(str(entry.digest))) == entry.digest
 
 
 def test_a_file_that_changed_is_not_served(tmp_path: Path) -> None:
     path = toy_file(tmp_path)
     clock = HandClock()
     shelf = MapShelf([file_source(path)], clock=clock)
-    shelf.open_raw(DIGEST).close()
+    assert shelf.read_raw(DIGEST) == TOY
     path.write_bytes(TOY + b" ")
     with pytest.raises(GatewayError, match="hash mismatch"):
-        shelf.open_raw(DIGEST)
+        shelf.read_raw(DIGEST)
     path.write_bytes(TOY)
     clock.now = 60
-    with shelf.open_raw(DIGEST) as file:
-        assert file.read() == TOY
+    assert shelf.read_raw(DIGEST) == TOY
 
 
 def test_raw_bytes_of_a_url_are_fetched_once_and_again_when_the_cache_is_gone(
@@ -586,90 +582,24 @@ def test_raw_bytes_of_a_url_are_fetched_once_and_again_when_the_cache_is_gone(
 ) -> None:
     shelf = MapShelf([url_source(f"{server.url}/x", sha256=DIGEST, id="toy")])
     for _ in range(3):
-        with shelf.open_raw(DIGEST) as file:
-            assert file.read() == TOY
+        assert shelf.read_raw(DIGEST) == TOY
     assert len(server.asked) == 1
     shutil.rmtree(tmp_path / "cache")
-    shelf.open_raw(DIGEST).close()
+    assert shelf.read_raw(DIGEST) == TOY
     assert len(server.asked) == 2
 
 
-def test_a_url_whose_bytes_cannot_be_kept(server: MapServer, tmp_path: Path) -> None:
+def test_bytes_of_a_url_that_cannot_be_cached_are_fetched_each_time(server: MapServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     shelf = MapShelf([url_source(f"{server.url}/x", sha256=DIGEST, id="toy")], cache_dir=tmp_path / "file" / "maps")
     assert shelf.encoder(DIGEST).map.id == "toy"
-    for _ in range(3):
-        with pytest.raises(GatewayError, match="unreachable"):
-            shelf.open_raw(DIGEST)
-    assert len(server.asked) == 2
+    assert [shelf.read_raw(DIGEST) for _ in range(2)] == [TOY, TOY]
+    assert len(server.asked) == 3
 
 
-RAW = b"some bytes" * 1000
-VERIFIED_DIGEST = digest_of(RAW)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    file = tmp_path / "file"
-    file.write_bytes(RAW)
-    return file
-
-
-def test_a_proved_file_opens_at_its_beginning(path: Path) -> None:
-    files = VerifiedFiles(max_bytes=len(RAW))
-    assert files.open(path, VERIFIED_DIGEST) is None
-    files.verify(path, VERIFIED_DIGEST)
-    for _ in range(2):
-        file = files.open(path, VERIFIED_DIGEST)
-        assert file is not None
-        with file:
-            assert file.read() == RAW
-
-
-def test_a_replaced_file_is_no_longer_believed(path: Path, tmp_path: Path) -> None:
-    files = VerifiedFiles(max_bytes=len(RAW))
-    files.verify(path, VERIFIED_DIGEST)
-    other = tmp_path / "other"
-    other.write_bytes(RAW[::-1])
-    os.replace(other, path)
-    assert files.open(path, VERIFIED_DIGEST) is None
-    with pytest.raises(MapHashMismatchError):
-        files.verify(path, VERIFIED_DIGEST)
-
-
-def test_a_rewritten_file_is_no_longer_believed(path: Path) -> None:
-    files = VerifiedFiles(max_bytes=len(RAW))
-    files.verify(path, VERIFIED_DIGEST)
-    path.write_bytes(RAW[:-1])
-    assert files.open(path, VERIFIED_DIGEST) is None
-
-
-def test_the_proof_is_for_one_digest_only(path: Path) -> None:
-    files = VerifiedFiles(max_bytes=len(RAW))
-    files.verify(path, VERIFIED_DIGEST)
-    assert files.open(path, digest_of(b"")) is None
-
-
-def test_a_file_that_goes_away(path: Path) -> None:
-    files = VerifiedFiles(max_bytes=len(RAW))
-    files.verify(path, VERIFIED_DIGEST)
+def test_a_file_that_goes_away_is_not_served(tmp_path: Path) -> None:
+    path = toy_file(tmp_path)
+    shelf = MapShelf([file_source(path)])
     path.unlink()
-    assert files.open(path, VERIFIED_DIGEST) is None
-    with pytest.raises(MapUnreachableError):
-        files.verify(path, VERIFIED_DIGEST)
-
-
-def test_wrong_bytes_name_both_digests(path: Path) -> None:
-    with pytest.raises(MapHashMismatchError) as caught:
-        VerifiedFiles(max_bytes=len(RAW)).verify(path, digest_of(b""))
-    assert (caught.value.expected, caught.value.found) == (digest_of(b""), VERIFIED_DIGEST)
-
-
-def test_a_file_beyond_the_limit(path: Path) -> None:
-    with pytest.raises(MapUnreachableError, match="limit"):
-        VerifiedFiles(max_bytes=len(RAW) - 1).verify(path, VERIFIED_DIGEST)
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MapUnreachableError):
-        VerifiedFiles(max_bytes=10).verify(tmp_path, VERIFIED_DIGEST)
+    with pytest.raises(GatewayError, match="unreachable"):
+        shelf.read_raw(DIGEST)

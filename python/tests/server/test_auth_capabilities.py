@@ -17,7 +17,7 @@ from leafgate.server.auth.capabilities import (
     ScopeGrants,
     needed_for,
     present_principal,
-    principal_of,
+    principal_in,
 )
 from leafgate.server.front import CapabilityGate
 
@@ -28,13 +28,13 @@ def request(**scope: object) -> Request:
 
 def test_it_comes_out_as_it_went_in() -> None:
     ann = Principal("ann")
-    assert principal_of(request(user=KnownUser(ann))) is ann
+    assert principal_in(request(user=KnownUser(ann))) is ann
 
 
 def test_nobody_is_nobody() -> None:
-    assert principal_of(None) is None
-    assert principal_of(request()) is None
-    assert principal_of(request(user="ann")) is None
+    assert principal_in({}) is None
+    assert principal_in(request().scope) is None
+    assert principal_in(request(user="ann")) is None
     assert present_principal() is None
 
 

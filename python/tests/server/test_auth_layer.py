@@ -24,7 +24,7 @@ from leafgate.server.auth.bearer_tokens import (
     new_token,
     read_hash,
 )
-from leafgate.server.auth.capabilities import ScopeGrants, VerifiedToken, present_principal, principal_of
+from leafgate.server.auth.capabilities import ScopeGrants, VerifiedToken, present_principal, principal_in
 from leafgate.server.auth.layer import ASK_AGAIN_SECONDS, Auth, AuthLayer, ResourceMetadata, WhileKnown
 
 PATHS = ["/", "/health", "/ready", "/mcp/server-card", "/mcp", "/sse", "/messages", "/status", "/metrics", "/api/x"]
@@ -41,7 +41,7 @@ AUTH = Auth(TOKENS)
 
 
 async def whoami(request: Request) -> JSONResponse:
-    principal = principal_of(request)
+    principal = principal_in(request.scope)
     assert present_principal() == principal
     return JSONResponse(None if principal is None else [principal.name, sorted(principal.capabilities)])
 

@@ -395,7 +395,7 @@ async def test_a_body_that_does_not_come_to_its_end_is_refused() -> None:
     assert sent[0]["status"] == 408
     assert (b"connection", b"close") in sent[0]["headers"]
     [answer] = messages_in(sent[1]["body"])
-    assert answer["error"] == {"code": -32600, "message": "the body is not whole after 0.01 seconds"}
+    assert answer["error"] == {"code": -32600, "message": "the body is not complete after 0.01 seconds"}
 
 
 async def _never(scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import httpx2
 import pytest
@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from leafgate.maps.files import MapFiles, MapSource
 from leafgate.maps.shelf import MapShelf, file_source, url_source
 from leafgate.model.leaf import digest_of
+from leafgate.server import routes
 from leafgate.server.routes import MAPS_PATH, MapLibrary, map_routes
 
 MAPS = Path(__file__).resolve().parents[3] / "maps"
@@ -216,20 +217,19 @@ def test_a_map_that_cannot_be_had_is_named(tmp_path: Path) -> None:
 
 
 class CountingLibrary:
-    """A shelf that counts how often a file is opened, takes its time, and remembers the files."""
+    """A shelf that counts how often a map is read, and takes its time."""
 
     def __init__(self) -> None:
         self._shelf = MapShelf(MapFiles([MAPS]).list())
-        self.opened: list[BinaryIO] = []
+        self.reads = 0
 
     def entries(self) -> list[MapSource]:
         return self._shelf.entries()
 
-    def open_raw(self, digest: str) -> BinaryIO:
+    def read_raw(self, digest: str) -> bytes:
         time.sleep(0.05)
-        file = self._shelf.open_raw(digest)
-        self.opened.append(file)
-        return file
+        self.reads += 1
+        return self._shelf.read_raw(digest)
 
 
 def in_parallel(number: int, work: Any) -> list[Any]:
@@ -242,21 +242,22 @@ def in_parallel(number: int, work: Any) -> list[Any]:
     return found
 
 
-def test_many_at_once_get_one_packing() -> None:
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_many_at_once_share_one_reading(coding: str) -> None:
     library = CountingLibrary()
     with serving(library) as client:
         url = f"{client.base_url}qwen/qwen2.json"
-        found = in_parallel(8, lambda: httpx2.get(url, headers={"accept-encoding": "gzip"}, timeout=60).content)
-    assert found == [QWEN] * 8
-    assert len(library.opened) == 1
+        bodies = in_parallel(8, lambda: httpx2.get(url, headers={"accept-encoding": coding}, timeout=60).content)
+        with client.stream("GET", "/qwen/qwen2.json", headers={"accept-encoding": coding}) as response:
+            next(response.iter_raw(1))  # and gone
+        client.head("/qwen/qwen2.json", headers={"accept-encoding": coding})
+    assert bodies == [QWEN] * 8
+    assert library.reads == 1
 
 
-def test_files_are_closed_however_it_ends() -> None:
+def test_a_map_larger_than_the_cache_is_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "MAX_CACHED_BYTES", 10)
     library = CountingLibrary()
     with serving(library) as client:
-        assert client.get("/toy.json").content == TOY
-        client.head("/toy.json")
-        with client.stream("GET", "/qwen/qwen2.json") as response:
-            next(response.iter_raw(1))  # and gone
-    assert len(library.opened) == 3
-    assert all(file.closed for file in library.opened)
+        assert [client.get("/toy.json").content for _ in range(2)] == [TOY, TOY]
+    assert library.reads == 2

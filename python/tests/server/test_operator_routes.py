@@ -64,6 +64,12 @@ async def test_ready_says_what_is_missing(gateway: Gateway, asked: httpx2.AsyncC
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": []})
 
 
+async def test_a_gateway_stays_ready(gateway: Gateway, asked: httpx2.AsyncClient) -> None:
+    assert (await asked.get("/ready")).status_code == 200
+    gateway.missing = ["the catalog"]
+    assert (await asked.get("/ready")).status_code == 200
+
+
 async def test_status_is_never_kept_by_a_cache(asked: httpx2.AsyncClient) -> None:
     answer = await asked.get("/status")
     assert answer.json() == {"tools": 3}

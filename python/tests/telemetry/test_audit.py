@@ -133,7 +133,7 @@ Change = Callable[[list[bytes]], list[bytes]]
         (lambda ls: ls[:4] + ls[5:], 5, "lines 5 to 5 are missing"),
         (lambda ls: ls[1:], 1, "not one that opens a file"),
         (lambda ls: [*ls[:4], ls[4].replace(b'"ann"', b'"ben"'), *ls[5:]], 5, "its hash is wrong"),
-        (lambda ls: [*ls[:4], ls[5], ls[4], *ls[6:]], 5, "has the number 6 where 5 is due"),
+        (lambda ls: [*ls[:4], ls[5], ls[4], *ls[6:]], 5, "has the number 6 in place of 5"),
         (lambda ls: [*ls[:4], ls[4], ls[4], *ls[5:]], 6, "it is out of order"),
         (lambda ls: [*ls[:4], ls[4][:50] + b"\n", *ls[5:]], 5, "not a whole line"),
         (lambda ls: [*ls[:-1], ls[-1][:-20]], 12, "not a whole line"),
@@ -298,7 +298,7 @@ def test_the_command_says_where_and_exits_with_1(ten: Path) -> None:
     ten.write_bytes(b"".join(lines_of(ten)[:4] + lines_of(ten)[5:]))
     code, shown = run("verify", str(ten))
     assert code == 1
-    assert f"{ten}:5: has the number 6 where 5 is due: lines 5 to 5 are missing" in shown
+    assert f"{ten}:5: has the number 6 in place of 5: lines 5 to 5 are missing" in shown
     code, shown = run("verify", "--json", str(ten))
     assert code == 1
     found: dict[str, Any] = json.loads(shown)

@@ -12,7 +12,7 @@ from leafgate.model.envelope import Origin
 from leafgate.model.request import Served
 from leafgate.ports import LeafReport
 from leafgate.telemetry.metrics import Metrics
-from leafgate.telemetry.prometheus import OPENMETRICS, PrometheusPage, Readiness, Standing
+from leafgate.telemetry.prometheus import OPENMETRICS, PrometheusPage, Standing
 
 A = "sha256:" + "a" * 64
 HOSTILE = 'evil"} 1\nfake_total{x="\\\ud800'
@@ -149,19 +149,3 @@ def test_pages_of_two_gateways_in_one_process_are_apart() -> None:
     busy_page, quiet_page = page(busy()), page(Metrics(lambda: "today"))
     assert ("leafgate_requests_total", ("tool_browse", "ok")) in samples(busy_page("")[0])
     assert ("leafgate_requests_total", ("tool_browse", "ok")) not in samples(quiet_page("")[0])
-
-
-def test_what_is_missing_is_told_until_nothing_is() -> None:
-    missing = ["the catalog"]
-    readiness = Readiness(lambda: missing)
-    assert readiness.missing() == ["the catalog"]
-    missing = []
-    assert readiness.missing() == []
-
-
-def test_a_catalog_that_is_rebuilt_later_changes_nothing() -> None:
-    missing: list[str] = []
-    readiness = Readiness(lambda: missing)
-    assert not readiness.missing()
-    missing.append("the catalog")
-    assert not readiness.missing()

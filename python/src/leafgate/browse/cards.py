@@ -345,7 +345,7 @@ def selection_schema(candidates: Iterable[str | HasId], provider: Provider = "js
     """Return a schema that only the candidates' ids satisfy, in the envelope of a provider's API."""
     ids = _ids(candidates)
     if not ids:
-        raise RouteError("there are no candidates to select from")
+        raise RouteError("no candidates to select from")
     schema = {
         "type": "object",
         "properties": {

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import httpx2
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leafgate.cli.gateway_client import TOKEN_VARIABLE, URL_OPTION, root_of, token_headers, usual_url
+from leafgate.cli.gateway_client import URL_OPTION, request_json, root_of, usual_url
 from leafgate.cli.json_lines import AS_JSON_OPTION, print_json
 from leafgate.model.errors import LeafgateError
 
@@ -85,21 +84,12 @@ def _decide(url: str | None, id: str, *, approve: bool, as_json: bool) -> None:
 def _request(url: str | None, path: str = "", answer: Mapping[str, bool] | None = None) -> dict[str, Any]:
     """Ask the gateway, or send it an answer. LeafgateError, with what to do, if it refuses or cannot be reached."""
     address = f"{root_of(url or usual_url())}/api/approvals{path}"
-    try:
-        method = "GET" if answer is None else "POST"
-        response = httpx2.request(method, address, json=answer, timeout=5, headers=token_headers())
-        if response.status_code in (401, 403):
-            raise LeafgateError(f"{address} requires a token with the capability operate, in {TOKEN_VARIABLE}")
-        if response.status_code == 404 and answer is None:
-            raise LeafgateError(f"operators cannot approve calls at {address}; is it a leafgate with auth?")
-        body = response.json()
-    except (httpx2.HTTPError, ValueError) as error:
-        raise LeafgateError(
-            f"no gateway answers at {address} ({type(error).__name__}); is `leafgate serve` running?"
-        ) from None
-    if response.status_code != 200:
+    status, body = request_json(address, "with the capability operate", answer)
+    if status == 404 and answer is None:
+        raise LeafgateError(f"operators cannot approve calls at {address}; is it a leafgate with auth?")
+    if status != 200:
         message = body.get("message") if isinstance(body, dict) else None
-        raise LeafgateError(message or f"{address} answers with HTTP {response.status_code}")
+        raise LeafgateError(message or f"{address} answers with HTTP {status}")
     if not isinstance(body, dict) or (answer is None and not isinstance(body.get("approvals"), list)):
         raise LeafgateError(f"{address} is not of a leafgate gateway")
     return body

@@ -70,9 +70,9 @@ def _as_text(result: Verification) -> str:
 @click.option("--outcome", help="Only lines with this outcome: ok, tool_error, an error code, cancelled.")
 @click.option("--last", "most", type=click.IntRange(1), help="Only the last lines, so many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-def show_command(file: Path, most: int | None, as_json: bool, **wanted: str | None) -> None:
+def show_command(file: Path, most: int | None, as_json: bool, **filters: str | None) -> None:
     """Print the lines, oldest first. Nothing is checked; `verify` does that."""
-    names = {name: value for name, value in wanted.items() if value is not None}
+    names = {name: value for name, value in filters.items() if value is not None}
     fitting = (each for each in read_records(file) if all(each.get(name) == value for name, value in names.items()))
     for record in fitting if most is None else deque(fitting, most):
         click.echo(json.dumps(record) if as_json else _as_line(record))

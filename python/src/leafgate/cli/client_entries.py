@@ -7,18 +7,17 @@ for a server, is a reason to leave a server with the client.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from leafgate.cli.client_files import CLIENTS, is_own, strings_in
 from leafgate.config.kinds import keys_of
+from leafgate.config.load import MILLISECONDS_FROM
 from leafgate.config.models import Server
 from leafgate.config.variables import CLIENT_VARIABLES, input_variable
 from leafgate.model.tool import clashing_namespaces, normalize_namespace
-
-MILLISECONDS_FROM: Final = 1_000  # a longer timeout in a client's file is in milliseconds
 
 _SERVER_KEYS: Final = frozenset(keys_of(Server))
 _TRANSPORT_KEYS: Final = ("type", "transport")
@@ -65,9 +64,9 @@ def import_servers(
     """Convert the entries of a client's file whose relative paths start from `folder`."""
     servers: dict[str, Mapping[str, Any]] = {}
     notices: list[str] = []
-    for name, written in entries.items():
-        entry = _with_our_names(written, client)
-        reason = _reason_to_skip(name, written, entry)
+    for name, original in entries.items():
+        entry = _with_our_names(original, client)
+        reason = _reason_to_skip(name, original, entry)
         if reason is not None:
             notices.append(f"{name}: {reason}, skipped")
             continue
@@ -79,10 +78,10 @@ def import_servers(
     return ImportedServers(_separate_namespaces(servers), tuple(notices), tuple(variables))
 
 
-def _with_our_names(written: Mapping[str, Any], client: str | None) -> dict[str, Any]:
+def _with_our_names(original: Mapping[str, Any], client: str | None) -> dict[str, Any]:
     """Return an entry with the keys of leafgate; keys that leafgate does not have stay."""
     entry: dict[str, Any] = {}
-    for key, value in written.items():
+    for key, value in original.items():
         if key not in _READ_KEYS:
             entry.setdefault(_OTHER_NAMES.get(key, key), value)
     command = entry.get("command")
@@ -94,22 +93,22 @@ def _with_our_names(written: Mapping[str, Any], client: str | None) -> dict[str,
     options = entry.get("requestOptions")
     if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping):
         entry["headers"] = entry.pop("requestOptions")["headers"]
-    if client == "gemini" and "httpUrl" not in written and "url" in written:
+    if client == "gemini" and "httpUrl" not in original and "url" in original:
         entry.setdefault("type", "sse")
-    if written.get("enabled") is False:
+    if original.get("enabled") is False:
         entry["disabled"] = True
-    token, headers = written.get("bearer_token_env_var"), written.get("env_http_headers")
+    token, headers = original.get("bearer_token_env_var"), original.get("env_http_headers")
     references = {"Authorization": f"Bearer ${{{token}}}"} if isinstance(token, str) else {}
     references |= {name: f"${{{each}}}" for name, each in headers.items()} if isinstance(headers, Mapping) else {}
-    passed = [each for key in ("env_vars", "env_keys") for each in written.get(key) or () if isinstance(each, str)]
+    passed = [each for key in ("env_vars", "env_keys") for each in original.get(key) or () if isinstance(each, str)]
     for key, own in (("headers", references), ("env", {name: f"${{{name}}}" for name in passed})):
         if own and isinstance(entry.get(key, {}), Mapping):
             entry[key] = own | dict(entry.get(key) or {})
     return entry
 
 
-def _reason_to_skip(name: str, written: Mapping[str, Any], entry: Mapping[str, Any]) -> str | None:
-    if is_own(name, written):
+def _reason_to_skip(name: str, original: Mapping[str, Any], entry: Mapping[str, Any]) -> str | None:
+    if is_own(name, original):
         return "is leafgate itself"
     for key, kind, shape in (("args", list, "a list"), ("env", dict, "an object"), ("headers", dict, "an object")):
         if not isinstance(entry.get(key), kind | None):
@@ -194,14 +193,10 @@ def _words(entry: Mapping[str, Any]) -> list[str]:
 # What the client passes to leafgate
 
 
-def needed_variables(servers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the environment variables that these entries refer to, without those that have a default."""
-    return [*dict.fromkeys(_needed(servers))]
-
-
-def _needed(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for text in strings_in(servers):
-        yield from (name for name in _VARIABLE.findall(text) if name not in CLIENT_VARIABLES)
+def needed_variables(document: Any) -> list[str]:
+    """Return the environment variables that the texts of a document refer to, without those that have a default."""
+    names = (name for text in strings_in(document) for name in _VARIABLE.findall(text))
+    return [*dict.fromkeys(name for name in names if name not in CLIENT_VARIABLES)]
 
 
 def passed_variables(

@@ -1,7 +1,7 @@
 """Where MCP clients keep their servers, what is there, and the entry that names leafgate.
 
-One table describes the clients. Any other file with an `mcpServers` or `servers` object, or with the object of a client
-in the table, can be read by its path. Nothing is written here.
+One table, data/clients.toml, describes the clients. Any other file with an `mcpServers` or `servers` object, or with
+the object of a client in the table, can be read by its path. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from leafgate.cli.text_edit import edit_members, name_of
 from leafgate.config.document import Format, document_of
+from leafgate.data import load_table
 from leafgate.model.errors import ConfigError
 
 Scope = Literal["user", "local", "project"]
@@ -29,119 +30,31 @@ _MODULE: Final = "leafgate.cli"
 
 @dataclass(frozen=True)
 class Client:
-    """One MCP client: its files, and how it writes an entry.
+    """One MCP client: its files, and how it writes an entry. data/clients.toml explains each field.
 
-    `files` are path templates by scope (see Machine.folders); `windows` is the user's file on Windows, where it differs
-    by more than the folder. `names` are the client's names of command, args, env, url and headers. `stdio` and `http`
-    are the further fields of an entry; without `http`, the client cannot use a URL. `variable` is its reference to a
-    variable of its environment, with NAME for the name; it is empty if the client has none. `passes` is the key of a
-    list of variables that the client passes on.
+    Without `http`, the client cannot use a URL.
     """
 
     title: str
     files: Mapping[Scope, str]
+    key: tuple[str, ...]
+    http: Mapping[str, Any] | None
     windows: str = ""
-    key: tuple[str, ...] = ("mcpServers",)
     names: Mapping[str, str] = field(default_factory=dict)
     stdio: Mapping[str, Any] = field(default_factory=dict)
-    http: Mapping[str, Any] | None = field(default_factory=dict)
     variable: str = ""
     passes: str = ""
-    is_list: bool = False  # a list of entries with a name, in place of an object
-    joins_args: bool = False  # the arguments are in the list of the command
+    is_list: bool = False
+    joins_args: bool = False
 
 
-_GLOBAL: Final = "{settings}/Code/User/globalStorage"
+def _client(row: Mapping[str, Any]) -> Client:
+    http, key = row.get("http", {}), row.get("key", ("mcpServers",))
+    return Client(**{**row, "key": tuple(key), "http": None if http is False else http})
+
 
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-desktop": Client("Claude Desktop", {"user": "{settings}/Claude/claude_desktop_config.json"}, http=None),
-    "claude-code": Client(
-        "Claude Code",
-        {"user": "{claude}/.claude.json", "local": "{claude}/.claude.json", "project": "{here}/.mcp.json"},
-        stdio={"type": "stdio"},
-        http={"type": "http"},
-        variable="${NAME}",
-    ),
-    "vscode": Client(
-        "VS Code",
-        {"user": "{settings}/Code/User/mcp.json", "project": "{here}/.vscode/mcp.json"},
-        key=("servers",),
-        stdio={"type": "stdio"},
-        http={"type": "http"},
-        variable="${env:NAME}",
-    ),
-    "cursor": Client(
-        "Cursor", {"user": "{home}/.cursor/mcp.json", "project": "{here}/.cursor/mcp.json"}, variable="${env:NAME}"
-    ),
-    "windsurf": Client(
-        "Windsurf",
-        {"user": "{home}/.codeium/windsurf/mcp_config.json"},
-        names={"url": "serverUrl"},
-        variable="${env:NAME}",
-    ),
-    "gemini": Client(
-        "Gemini CLI",
-        {"user": "{home}/.gemini/settings.json", "project": "{here}/.gemini/settings.json"},
-        names={"url": "httpUrl"},
-        variable="${NAME}",
-    ),
-    "zed": Client(
-        "Zed",
-        {"user": "{config}/zed/settings.json", "project": "{here}/.zed/settings.json"},
-        key=("context_servers",),
-    ),
-    "opencode": Client(
-        "opencode",
-        {"user": "{config}/opencode/opencode.json", "project": "{here}/opencode.json"},
-        windows="{home}/.config/opencode/opencode.json",
-        key=("mcp",),
-        names={"env": "environment"},
-        stdio={"type": "local", "enabled": True},
-        http={"type": "remote", "enabled": True},
-        variable="{env:NAME}",
-        joins_args=True,
-    ),
-    "codex": Client(
-        "Codex",
-        {"user": "{codex}/config.toml", "project": "{here}/.codex/config.toml"},
-        key=("mcp_servers",),
-        names={"headers": "http_headers"},
-        passes="env_vars",
-    ),
-    "goose": Client(
-        "Goose",
-        {"user": "{config}/goose/config.yaml"},
-        windows="{settings}/Block/goose/config/config.yaml",
-        key=("extensions",),
-        names={"command": "cmd", "env": "envs", "url": "uri"},
-        stdio={"name": OWN_NAME, "type": "stdio", "enabled": True, "timeout": 300},
-        http={"name": OWN_NAME, "type": "streamable_http", "enabled": True, "timeout": 300},
-        passes="env_keys",
-    ),
-    "continue": Client(
-        "Continue",
-        {"user": "{home}/.continue/config.yaml"},
-        names={"headers": "requestOptions.headers"},
-        stdio={"name": OWN_NAME},
-        http={"name": OWN_NAME, "type": "streamable-http"},
-        variable="${{ secrets.NAME }}",
-        is_list=True,
-    ),
-    "cline": Client(
-        "Cline",
-        {"user": f"{_GLOBAL}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"},
-        http={"type": "streamableHttp"},
-    ),
-    "roo": Client(
-        "Roo Code",
-        {
-            "user": f"{_GLOBAL}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
-            "project": "{here}/.roo/mcp.json",
-        },
-        http={"type": "streamable-http"},
-        variable="${env:NAME}",
-    ),
-    "lm-studio": Client("LM Studio", {"user": "{home}/.lmstudio/mcp.json"}),
+    name: _client(row) for name, row in load_table("clients", {"clients": dict})["clients"].items()
 }
 _SETTINGS_KEY: Final = ("mcp", "servers")  # in VS Code's settings.json, where opencode has servers in `mcp`
 _KEYS: Final = tuple(dict.fromkeys((_SETTINGS_KEY, ("mcpServers",), *(client.key for client in CLIENTS.values()))))
@@ -212,14 +125,14 @@ class ClientFile:
 def places(machine: Machine) -> tuple[Place, ...]:
     """Return every supported place, the most common first."""
     folders = machine.folders
-    found = []
+    result = []
     for name, client in CLIENTS.items():
         for scope, template in client.files.items():
             is_moved = scope == "user" and machine.platform == "win32" and client.windows
             head, *rest = (client.windows if is_moved else template).split("/")
             key = ("projects", str(machine.folder), *client.key) if scope == "local" else client.key
-            found.append(Place(name, scope, folders[head.strip("{}")].joinpath(*rest), key))
-    return tuple(found)
+            result.append(Place(name, scope, folders[head.strip("{}")].joinpath(*rest), key))
+    return tuple(result)
 
 
 def place_of(client: str, scope: Scope, machine: Machine) -> Place:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from leafgate.cli.client_files import strings_in
+from leafgate.cli.client_entries import needed_variables
 from leafgate.compose.gateway import compose
 from leafgate.compose.plan import load_pins, make_state
 from leafgate.compose.policies import requires_token
@@ -36,7 +36,6 @@ from leafgate.upstream import ServerSpec, StdioServer
 CheckState = Literal["ok", "warn", "fail"]
 
 LAST_LINES: Final = 5
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")  # one with a default may be unset
 _UNSET: Final = re.compile(r"the environment has no (\w+)|set (\w+) in the environment")
 _INSTALL_HINTS: Final = {
     "node": "install Node.js 20 or newer",
@@ -130,11 +129,10 @@ def check_file(path: Path) -> tuple[Config | None, list[Finding]]:
     except ConfigFileError as error:
         return None, [*(_problem(path, problem) for problem in error.problems), *_permissions(path)]
     read = _CONFIG.ok("file", f"{path}: {len(config.servers)} servers")
-    texts = strings_in(_document(path))
-    empty = [name for text in texts for name in _VARIABLE.findall(text) if os.environ.get(name) == ""]
     warnings = [  # valid, but rarely intended; load_config reports missing variables
         _CONFIG.warn(f"variable {name}", "set, but empty", f"export {name}=… before leafgate starts")
-        for name in dict.fromkeys(empty)
+        for name in needed_variables(_document(path))
+        if os.environ.get(name) == ""
     ]
     return config, [read, *warnings, *_permissions(path)]
 

@@ -171,5 +171,5 @@ def confirm(change: FileChange, *, yes: bool, dry_run: bool, quiet: bool) -> boo
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise ConfigError("nothing was changed: there is no terminal to confirm on; --yes skips the question")
+        raise ConfigError("nothing was changed: confirming needs a terminal; --yes skips the question")
     return click.confirm("Make this change?", abort=True, err=quiet)

@@ -52,6 +52,25 @@ def is_sse(url: str) -> bool:
     return url.rstrip("/").endswith(SSE_PATH)
 
 
+def request_json(address: str, needed: str, answer: Mapping[str, Any] | None = None) -> tuple[int, Any]:
+    """Send a GET, or an answer with POST, to a route of a running gateway; return the status and the JSON of the body.
+
+    LeafgateError, with what to do, if the gateway requires a token (`needed` says which) or cannot be reached. The body
+    is None if it is not JSON and the status is an error.
+    """
+    try:
+        method = "GET" if answer is None else "POST"
+        response = httpx2.request(method, address, json=answer, timeout=5, headers=token_headers())
+        if response.status_code in (401, 403):
+            raise LeafgateError(f"{address} requires a token {needed}, in {TOKEN_VARIABLE}")
+        is_json = response.is_success or "json" in response.headers.get("content-type", "")
+        return response.status_code, response.json() if is_json else None
+    except (httpx2.HTTPError, ValueError) as error:
+        raise LeafgateError(
+            f"no gateway answers at {address} ({type(error).__name__}); is `leafgate serve` running?"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Target:
     """The URL of a running gateway, or the file to start one with; the demo servers without both."""

@@ -50,6 +50,7 @@ from leafgate.cli.file_change import (
 from leafgate.cli.json_lines import print_json
 from leafgate.compose.secrets import ServerReferences, host_of, secret_names, with_references
 from leafgate.config.formats import write_yaml
+from leafgate.config.load import input_defaults
 from leafgate.model.errors import ConfigError
 
 _PROJECT_FOLDERS: Final = (".vscode", ".cursor", ".gemini", ".zed", ".codex", ".roo")
@@ -201,11 +202,7 @@ def _at(place: Place, file: ClientFile, machine: Machine) -> _Source:
 def _yaml_change(output: Path, force: bool, source: _Source, references: ServerReferences) -> FileChange:
     header = _HEADER.format(source=source.file.path, name=output.name)
     servers = {name: dict(entry) for name, entry in references.servers.items()}
-    inputs = [
-        {"id": each["id"], "default": each["default"]}
-        for each in source.file.inputs
-        if isinstance(each, dict) and isinstance(each.get("id"), str) and isinstance(each.get("default"), str)
-    ]
+    inputs = [{"id": id, "default": default} for id, default in input_defaults(source.file.inputs).items()]
     document = {"mcpServers": servers} | ({"inputs": inputs} if inputs else {})
     return FileChange(output.resolve(), _present(output, force), header + write_yaml(document), private=True)
 

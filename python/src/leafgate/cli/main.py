@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "token": ("leafgate.cli.config_command:token", "Make bearer tokens for HTTP clients, and their hashes."),
     "route": ("leafgate.cli.routing:route", "Rank tools for a query, as tool_browse does."),
     "eval": ("leafgate.cli.routing:evaluate", "Measure routing on a file of queries and their right tools."),
-    "bench": ("leafgate.cli.bench:command", "Measure the gateway: leaf against shim."),
+    "bench": ("leafgate.cli.tokens:bench", "Measure the gateway: leaf against shim."),
     "catalog": ("leafgate.cli.catalog:command", "List, show, lint, save and pin a catalog."),
     "context": ("leafgate.cli.context:command", "Build prompts from recorded sessions."),
     "sanitize": ("leafgate.cli.clean:sanitize", "Clean JSON lines as the firewall does."),

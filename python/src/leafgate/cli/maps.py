@@ -331,7 +331,7 @@ def _pattern(choice: str | None) -> str | None:
     if choice is None or choice in PATTERNS:
         return choice and PATTERNS[choice]
     if choice.isidentifier():
-        raise ConfigError(f"there is no pattern {choice!r}; there are {', '.join(PATTERNS)}, and regular expressions")
+        raise ConfigError(f"unknown pattern {choice!r}; give one of {', '.join(PATTERNS)}, or a regular expression")
     return choice
 
 

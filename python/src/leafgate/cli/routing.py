@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -13,13 +16,15 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Column, Table
 
-from leafgate.browse.measure import Answer, GoldQuery, no_match_recall, percentile, scores
 from leafgate.browse.rank import MAX_TOP_K, Router, RouteResult
 from leafgate.cli.catalog_source import CatalogSource, catalog_options
 from leafgate.cli.json_lines import AS_JSON_OPTION, print_json
 from leafgate.model.errors import ConfigError
 from leafgate.state.routing import IndexFiles, default_directory
 
+Name = tuple[str, str]  # server, tool
+
+FALSE_ALARMS: Final = 0.05
 _NO_CACHE_OPTION = click.option("--no-cache", is_flag=True, help="Neither read nor write the index cache.")
 _VERDICTS = {
     "ok": "",
@@ -72,6 +77,25 @@ def _show_result(result: RouteResult) -> None:
     console.print(f"{result.signal}, confidence {result.confidence:.2f}. {_VERDICTS[result.signal]}", highlight=False)
 
 
+@dataclass(frozen=True)
+class GoldQuery:
+    """A query and all right answers to it; none if the catalog has no tool for it."""
+
+    query: str
+    relevant: frozenset[Name]
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The router's result for a GoldQuery."""
+
+    gold: GoldQuery
+    ranking: tuple[Name, ...]
+    confidence: float
+    milliseconds: float
+
+
 @click.command("eval")
 @catalog_options
 @click.option("--gold", type=click.Path(path_type=Path, dir_okay=False), required=True,
@@ -118,6 +142,47 @@ def measure(router: Router, queries: list[GoldQuery]) -> dict[str, Any]:
             for style in styles
         }
     return report
+
+
+def scores(answers: Sequence[Answer]) -> dict[str, float | int]:
+    """Return the figures of `leafgate eval` over answerable queries; ranks count up to ten."""
+    ranked = [answer for answer in answers if answer.gold.relevant]
+    hits = [[name in answer.gold.relevant for name in answer.ranking[:10]] for answer in ranked]
+    firsts = [row.index(True) + 1 if True in row else math.inf for row in hits]
+    figures: dict[str, float | int] = {"n": len(ranked)}
+    for k in (1, 3, 5, 10):
+        figures[f"hit@{k}"] = _mean([float(first <= k) for first in firsts])
+    figures["recall@5"] = _mean(
+        [sum(row[:5]) / min(len(answer.gold.relevant), 5) for row, answer in zip(hits, ranked, strict=True)]
+    )
+    figures["mrr"] = _mean([1 / first for first in firsts])
+    figures["ndcg@10"] = _mean(
+        [_gain(row) / _gain([True] * min(len(a.gold.relevant), 10)) for row, a in zip(hits, ranked, strict=True)]
+    )
+    return figures
+
+
+def no_match_recall(answers: Sequence[Answer]) -> float | None:
+    """Return the share of unanswerable queries below the confidence that 5 % of the answerable ones do not reach."""
+    right = sorted(answer.confidence for answer in answers if answer.gold.relevant)
+    wrong = [answer.confidence for answer in answers if not answer.gold.relevant]
+    if not right or not wrong:
+        return None
+    threshold = right[math.floor(FALSE_ALARMS * len(right))]
+    return _mean([float(confidence < threshold) for confidence in wrong])
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def _gain(row: Sequence[bool]) -> float:
+    return sum(1 / math.log2(place + 2) for place, hit in enumerate(row) if hit)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def read_gold(path: Path) -> list[tuple[int, GoldQuery]]:

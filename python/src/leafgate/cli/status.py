@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
-import httpx2
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from leafgate.cli.gateway_client import TOKEN_VARIABLE, URL_OPTION, root_of, token_headers, usual_url
+from leafgate.cli.gateway_client import URL_OPTION, request_json, root_of, usual_url
 from leafgate.model.errors import LeafgateError
 
 TOOLS_SHOWN: Final = 20
@@ -121,19 +120,9 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _fetch(url: str) -> dict[str, Any]:
-    try:
-        answer = httpx2.get(url, timeout=5, headers=token_headers()).raise_for_status().json()
-    except httpx2.HTTPStatusError as error:
-        code = error.response.status_code
-        if code in (401, 403):
-            message = f"the gateway at {url} requires a token that may read its status, in {TOKEN_VARIABLE}"
-        else:
-            message = f"{url} answers with HTTP {code}; is it a leafgate?"
-        raise LeafgateError(message) from None
-    except (httpx2.HTTPError, ValueError) as error:
-        raise LeafgateError(
-            f"no gateway answers at {url} ({type(error).__name__}); is `leafgate serve` running?"
-        ) from None
-    if not isinstance(answer, dict) or "codec" not in answer:
+    code, status = request_json(url, "that may read the status")
+    if code != 200:
+        raise LeafgateError(f"{url} answers with HTTP {code}; is it a leafgate?")
+    if not isinstance(status, dict) or "codec" not in status:
         raise LeafgateError(f"{url} is not a leafgate gateway")
-    return answer
+    return status

@@ -18,8 +18,8 @@ from leafgate.model.leaf import (
     LeafPayload,
     Level,
     Reason,
-    is_digest,
     parse_digest,
+    read_payload,
 )
 from leafgate.model.request import Form
 from leafgate.ports import LeafOutcome, LeafReport
@@ -52,15 +52,6 @@ def is_withdrawn_block(block: object) -> bool:
     return isinstance(block, Mapping) and block.get("type") == WITHDRAWN_BLOCK_TYPE
 
 
-def _payload(value: object) -> LeafPayload | None:
-    if not isinstance(value, Mapping):
-        return None
-    map_id, ids = value.get("map_id"), value.get("ids")
-    if not is_digest(map_id) or not isinstance(ids, Sequence) or isinstance(ids, str | bytes):
-        return None
-    return LeafPayload(parse_digest(map_id), ids)
-
-
 def content_of(result: Mapping[str, Any]) -> Sequence[Any]:
     """Return the blocks of a result; none if `content` is missing or not an array."""
     content = result.get("content")
@@ -70,7 +61,7 @@ def content_of(result: Mapping[str, Any]) -> Sequence[Any]:
 def read_codec_meta_from_block(block: object) -> LeafPayload | None:
     """Return the payload in the block's own `_meta`, or None."""
     meta = block.get("_meta") if isinstance(block, Mapping) else None
-    return _payload(meta.get(CODEC_META_KEY)) if isinstance(meta, Mapping) else None
+    return read_payload(meta.get(CODEC_META_KEY)) if isinstance(meta, Mapping) else None
 
 
 def _find(content: Sequence[Any], index: int) -> tuple[LeafPayload | None, Source | None]:
@@ -80,7 +71,7 @@ def _find(content: Sequence[Any], index: int) -> tuple[LeafPayload | None, Sourc
     if own is not None:
         return own, "meta"
     behind = content[index + 1] if index + 1 < len(content) else None
-    sibling = _payload(behind) if is_withdrawn_block(behind) else None
+    sibling = read_payload(behind) if is_withdrawn_block(behind) else None
     return sibling, None if sibling is None else "sibling"
 
 

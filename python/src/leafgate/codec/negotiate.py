@@ -76,7 +76,7 @@ def read_argument_ids(args: Mapping[str, Any]) -> LeafPayload | None:
         return None
     payload = args[ARGUMENTS_KEY]
     if len(args) > 1:
-        raise _bad(f"{ARGUMENTS_KEY} stands for all arguments; there is no room for others beside it")
+        raise _bad(f"{ARGUMENTS_KEY} stands for all arguments; other arguments beside it are not allowed")
     if not isinstance(payload, Mapping) or not is_digest(payload.get("map_id")):
         raise _bad(f"{ARGUMENTS_KEY} is an object with map_id, sha256: and 64 hex digits, and ids")
     ids = payload.get("ids")

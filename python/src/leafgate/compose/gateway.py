@@ -15,7 +15,7 @@ from anyio import to_thread
 from starlette.types import Scope
 
 from leafgate.compose.plan import Plan, make_plan, waiting_for_restart
-from leafgate.compose.policies import make_embedder, make_tracing_settings, refuse_to_open
+from leafgate.compose.policies import make_embedder, refuse_to_open
 from leafgate.compose.secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.compose.servers import load_saved_offers, with_saved
 from leafgate.config.models import Config
@@ -43,7 +43,7 @@ from leafgate.server.routes import (
 from leafgate.state.routing import IndexFiles, default_directory
 from leafgate.telemetry.log import hide_secrets, redacted_line
 from leafgate.telemetry.metrics import CountSync, Metrics
-from leafgate.telemetry.prometheus import PrometheusPage, Readiness, Standing
+from leafgate.telemetry.prometheus import PrometheusPage, Standing
 from leafgate.telemetry.tracing import make_tracing
 from leafgate.upstream.fleet import Fleet
 from leafgate.version import __version__
@@ -57,7 +57,7 @@ class Gateway:
     """A gateway with all its parts: those that stay for its lifetime, and those that its configuration decides."""
 
     def __init__(self, plan: Plan, audit: AuditLog | None = None) -> None:
-        """`audit` is closed by the one who opened it, after the gateway has stopped."""
+        """The caller closes `audit`, after the gateway has stopped."""
         self._plan = plan
         self._audit = audit
         self._maps = CurrentMaps(plan.maps)
@@ -68,9 +68,9 @@ class Gateway:
         config = plan.config
         _hide_secrets(config)
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-        self.tracing = None if config.tracing is None else make_tracing(make_tracing_settings(config.tracing))
+        self.tracing = None if config.tracing is None else make_tracing(**dict(config.tracing))
         self._workload = Workload()
-        # Only where the tools of servers are listed as they are, a host can show the pages of their apps.
+        # A host can show the pages of apps only if the tools of servers are listed as they are.
         apps = {APPS: {"mimeTypes": [APP_TYPE]}} if config.mode is ExposureMode.PASSTHROUGH else {}
         self.fleet = Fleet(
             config.servers,
@@ -101,12 +101,12 @@ class Gateway:
         return self._plan.config
 
     def prepare(self, config: Config) -> Plan:
-        """Makes the plan of other settings, or raises. Changes nothing, so that a thread can do it."""
+        """Make the plan of other settings, or raise. Changes nothing, so that a thread can do it."""
         refuse_to_open(config.auth, bound=self._started_with.host, insecure_bind=config.insecure_bind)
         return make_plan(config, self._plan)
 
     def adopt(self, plan: Plan) -> list[str]:
-        """Uses other settings from now on, in one step; returns a notice of those that wait for the next start."""
+        """Switch to other settings in one step; return a notice of those that need a restart."""
         _hide_secrets(plan.config)
         self._plan = plan
         self._maps.replace(plan.maps)
@@ -174,7 +174,7 @@ class Gateway:
         discovery += metadata_routes(metadata, path) if asks_for_tokens else []
         operator = operator_routes(
             self.status,
-            missing=Readiness(self._waiting_for).missing,
+            missing=self._waiting_for,
             page=PrometheusPage(self.metrics, self._standing) if config.metrics else None,
             recent=self._recent,
         )
@@ -260,7 +260,7 @@ class Gateway:
                     await self._plan.state.close()
 
     def requiring_servers(self) -> AbstractAsyncContextManager[None]:
-        """Ends everything inside this context if a required server does not start."""
+        """End everything inside this context with a ConfigError if a required server does not start."""
 
         async def check() -> None:
             missing = await self.fleet.missing()
@@ -301,7 +301,7 @@ class Gateway:
 
 @asynccontextmanager
 async def in_background(work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> AsyncIterator[None]:
-    """Inside this context the work is done; what is left of it is cancelled at the end."""
+    """Run the work in the background of this context; cancel it at the end."""
     async with anyio.create_task_group() as group:
         group.start_soon(work, *args)
         yield
@@ -309,12 +309,12 @@ async def in_background(work: Callable[..., Coroutine[Any, Any, None]], *args: A
 
 
 def compose(config: Config, audit: AuditLog | None = None) -> Gateway:
-    """Builds the gateway that a configuration describes."""
+    """Build the gateway that a configuration describes."""
     return Gateway(make_plan(config), audit)
 
 
 def _hide_secrets(config: Config) -> None:
-    """Servers and services may repeat their credentials; these must not reach the log."""
+    """Hide credentials in the log: servers and services may repeat them."""
     services = secrets_in([section.model_dump() for section in (config.embedder, config.tracing) if section])
     hide_secrets(services.union(secrets_of_url(config.state), *(secrets_of(server.reach) for server in config.servers)))
 

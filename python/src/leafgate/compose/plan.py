@@ -66,10 +66,10 @@ class Plan:
 
 
 def make_plan(config: Config, earlier: Plan | None = None) -> Plan:
-    """Makes a plan. Maps that are certainly needed are loaded here, so that a broken one ends the start."""
+    """Make a plan. Maps that are certainly needed are loaded here, so that the start fails if one is broken."""
 
     def unchanged(*keys: str) -> Plan | None:
-        """The earlier plan, where these settings are as they were."""
+        """The earlier plan, if these settings did not change."""
         is_same = earlier is not None and not any(_differ(config, earlier.config, key) for key in keys)
         return earlier if is_same else None
 

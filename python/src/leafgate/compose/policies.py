@@ -34,7 +34,6 @@ from leafgate.server.host_guard import is_loopback
 from leafgate.state.memory import MemoryState
 from leafgate.state.records import CacheBounds, State
 from leafgate.state.routing import HttpEmbedder, MiniLmEmbedder
-from leafgate.telemetry.tracing import TracingSettings
 
 MEGABYTE: Final = 1024 * 1024
 
@@ -61,8 +60,8 @@ def make_controls(config: models.Config, state: State | None = None, counting: S
 def make_approvals(config: models.Config, state: State, clean: Cleaner, *, is_local: bool) -> ApprovalSettings:
     """How calls are approved.
 
-    Operators answer over HTTP, at this gateway or at one with the same store. Where every caller could answer as an
-    operator, from other machines too, there are none.
+    Operators answer over HTTP, at this gateway or at one with the same store. A gateway that other machines can reach
+    without a token has no operators: every caller could answer as one.
     """
     is_served = config.transport in ("http", "sse")
     is_guarded = config.auth is not None or is_local
@@ -94,7 +93,7 @@ def make_retry_policy(retry: models.Retry) -> RetryPolicy:
 
 
 def make_cleaners(config: models.Config) -> tuple[Cleaner, Mapping[str, Cleaner]]:
-    """Returns the cleaner for all foreign text, and those of servers that have a `sanitize` section."""
+    """Return the cleaner for all foreign text, and those of servers that have a `sanitize` section."""
     redact = make_redact_policy(config.redact)
     sections = config.sanitize_by_server.items()
     by_server = {server: Cleaner(make_sanitize_policy(section), redact) for server, section in sections}
@@ -118,7 +117,7 @@ def make_redact_policy(section: models.Redact | None) -> RedactPolicy:
 
 
 def make_embedder(section: models.EmbedderSettings | None) -> Embedder | None:
-    """Returns the embedder for routing; None means the bundled model."""
+    """Return the embedder for routing; None means the bundled model."""
     if section is None:
         return None
     if section.kind == "minilm":
@@ -126,10 +125,6 @@ def make_embedder(section: models.EmbedderSettings | None) -> Embedder | None:
     if section.url is None:
         raise ConfigError("embedder: kind http needs a url")
     return HttpEmbedder(section.url, model=section.model or "", headers=section.headers)
-
-
-def make_tracing_settings(section: models.Tracing) -> TracingSettings:
-    return TracingSettings(section.endpoint, section.headers or {}, section.service_name, section.sample_ratio)
 
 
 # Who may call, and what each principal may have
@@ -142,7 +137,7 @@ def make_access(
     path: str,
     counting: State | None = None,
 ) -> Access:
-    """Returns the access that two sections of a configuration describe.
+    """Return the access that two sections of a configuration describe.
 
     `digest_of` finds the digest of a map by its name; `path` is the path of the MCP endpoint; `counting` stores the
     counts of calls.
@@ -164,9 +159,9 @@ def requires_token(auth: models.Auth | None) -> bool:
 
 
 def refuse_to_open(auth: models.Auth | None, *, bound: str, insecure_bind: bool) -> None:
-    """Raises ConfigError where a change of settings would open a gateway that other machines can reach.
+    """Raise ConfigError if a change of settings would open a gateway that other machines can reach.
 
-    Where the section is gone altogether nothing is refused: the last one holds until the next start, which
+    If the section was removed, nothing is refused: the previous one stays in effect until the next start, which
     checks again.
     """
     if auth is not None and not auth.required and not insecure_bind and not is_loopback(bound):
@@ -176,7 +171,7 @@ def refuse_to_open(auth: models.Auth | None, *, bound: str, insecure_bind: bool)
 
 
 def _check_names(auth: models.Auth, principals: Mapping[str, models.PrincipalSettings]) -> None:
-    """Where all names are known, a misspelt one would leave a principal with more than was meant for it."""
+    """Refuse names without a token: a misspelt one would leave a principal without its restrictions."""
     names = {OTHERS, *(token.name for token in auth.tokens)}
     for stranger in principals:
         if stranger not in names:

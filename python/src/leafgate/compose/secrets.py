@@ -67,7 +67,7 @@ def secrets_of(reach: StdioServer | HttpServer) -> frozenset[str]:
 
 
 def secrets_of_url(url: str) -> frozenset[str]:
-    """Its password, and what its query holds."""
+    """The password of a URL, and the values in its query that may be secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -77,7 +77,7 @@ def secrets_of_url(url: str) -> frozenset[str]:
 
 
 def host_of(url: str) -> str:
-    """As much of a URL as may be shown: paths and queries hold keys too."""
+    """The part of a URL that may be shown: paths and queries may contain keys."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
@@ -86,7 +86,7 @@ def host_of(url: str) -> str:
 
 
 def hide(text: str, secrets: Collection[str], *, is_json: bool = True) -> str:
-    """A text in which neither these strings nor anything else that looks like a secret can be read."""
+    """The text with these strings, and all else that looks like a secret, hidden."""
 
     def cover(match: re.Match[str]) -> str:
         try:
@@ -108,7 +108,7 @@ def secret_names(entry: Mapping[str, Any]) -> list[str]:
 
 
 def with_references(servers: Mapping[str, Mapping[str, Any]]) -> ServerReferences:
-    """Every secret becomes ${env:NAME}; equal values of one name share it."""
+    """Replace every secret by ${env:NAME}; equal values of one name share a variable."""
     values: dict[str, str] = {}
     entries: dict[str, Any] = {server: deepcopy(dict(entry)) for server, entry in servers.items()}
     for server, entry in entries.items():

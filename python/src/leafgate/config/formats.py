@@ -59,7 +59,7 @@ class Parsed:
 
 
 class _Parser:
-    """What every parser notes on its way."""
+    """What every parser records while it reads."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -77,7 +77,7 @@ class _Parser:
 
 
 class _Scanner(_Parser):
-    """A parser with a place in a text. `blank` matches what stands between values."""
+    """A parser with a position in a text. `blank` matches what may be between values."""
 
     blank: ClassVar[re.Pattern[str]]
 
@@ -97,7 +97,7 @@ class _Scanner(_Parser):
         return self.text.startswith(sign, self.place)
 
     def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Passes over what the pattern matches here."""
+        """Skip what the pattern matches here, or raise Malformed."""
         match = pattern.match(self.text, self.place)
         if match is None:
             raise self.malformed(what)
@@ -114,7 +114,7 @@ class _Scanner(_Parser):
         self.place += len(sign)
 
     def entries(self, end: str) -> Iterator[int]:
-        """Stops before each entry of an object or array, and behind its end. A trailing comma is allowed."""
+        """Yield at each entry of an object or array, and stop after its end. A trailing comma is allowed."""
         self.place += 1
         self.skip()
         index = 0
@@ -145,7 +145,7 @@ def parse_json(text: str) -> Parsed:
     value = parser.value((), 0)
     parser.skip()
     if parser.place < len(text):
-        raise parser.malformed("there is more after the end of the value")
+        raise parser.malformed("unexpected text after the end of the value")
     return parser.parsed(value)
 
 
@@ -202,7 +202,7 @@ class _JsonParser(_Scanner):
                 self.place += len(word)
                 self.literals[path] = word
                 return meaning
-        number = self.match(_NUMBER, "a value is needed here; texts stand in double quotes")
+        number = self.match(_NUMBER, "a value is needed here; put texts in double quotes")
         if len(number[0]) > _LONGEST_NUMBER:
             raise self.malformed("a number is too long")
         self.literals[path] = number[0]
@@ -251,9 +251,9 @@ def _plain_toml(value: Any, depth: int) -> Any:
 
 
 def toml_lines(text: str) -> _TomlWalk:
-    """A walk that found the line of each key and table, and the keys given twice.
+    """Find the line of each key and table, and the keys that are given twice.
 
-    It takes the text for TOML, and ends early and silently where it is not.
+    Ends early, without an error, where the text is not TOML.
     """
     walk = _TomlWalk(text)
     with suppress(Malformed):
@@ -408,7 +408,7 @@ class _YamlParser(_Parser):
         before = self._size
         is_alias = isinstance(event, yaml.AliasEvent)
         if is_alias and event.anchor not in self._anchors:
-            raise Malformed("the alias stands for nothing above it", _line(event))
+            raise Malformed("no anchor of this name is above the alias", _line(event))
         value, size = self._anchors[event.anchor] if is_alias else (None, 1)
         self._size += size
         if self._size > MAX_VALUES:
@@ -474,13 +474,13 @@ class _YamlParser(_Parser):
 
 
 def _height(value: Any) -> int:
-    """How many levels a value has below it."""
+    """Return how many levels a value has below it."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + max((_height(each) for each in inner), default=-1)
 
 
 def _plain_yaml(text: str) -> Any:
-    """What a scalar without quotes means in YAML 1.2, but that a number with a leading zero stays a text."""
+    """Return the value of a scalar without quotes in YAML 1.2. A number with a leading zero stays a text."""
     if text in _YAML_WORDS:
         return _YAML_WORDS[text]
     if _INTEGER.fullmatch(text):

@@ -1,8 +1,8 @@
 """The kinds of values in a configuration, as annotations for pydantic models.
 
 A kind checks a value, says in words what it takes (`hint`), and gives its JSON Schema. Variables are filled in here,
-where the kind of a value is known: `${PORT}` may stand for a number, but "9000" in quotes may not. Every refusal is
-one of ours, so that it never repeats a value of the file, which may be a secret.
+where the kind of a value is known: `${PORT}` may stand for a number, but "9000" in quotes may not. Every error message
+is ours and never repeats a value of the file, which may be a secret.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ class Kind:
             reading.files.extend(filled.files)
             value, had_variables = filled.text, filled.had_variables
         if isinstance(value, str) and _UNTEXT.search(value):
-            raise refusal("holds a character that no text may hold (NUL or half of a pair)")
+            raise refusal("contains NUL or a lone surrogate")
         try:
             return handler(self.convert(self.from_variables(value) if had_variables else value, reading))
         except ValueError:  # pydantic's own errors are ValueErrors, too
             needed = self._needed(None if had_variables else value)
-            raise refusal(f"{needed} (this is what its variables gave)" if had_variables else needed) from None
+            raise refusal(f"{needed} (this value comes from its variables)" if had_variables else needed) from None
 
     def _needed(self, value: Any) -> str:
-        """What is needed in place of a value, which is only used to guess what was meant."""
+        """Say what is needed. The value itself is only used to guess what was meant."""
         word = value if isinstance(value, str) else ""
         if self.choices:
             near = nearest(word, self.choices)
@@ -251,7 +251,7 @@ class MapOf:
         entries = {name: each for name, each in value.items() if not self._is_left_out(each)}
         bad = [name for name in entries if not name or _UNTEXT.search(name)]
         if bad:
-            what = "a name that is not empty, of characters that a text may hold"
+            what = "a name must not be empty, and must not contain NUL or a lone surrogate"
             raise ValidationError.from_exception_data("names", [_details(what, name) for name in bad])
         return entries
 
@@ -262,7 +262,7 @@ class MapOf:
 
 
 def key(doc: str, default: Any = None, *, nullable: bool = False, alias: Any = None) -> Any:
-    """A key of a section: its documentation and default; it is required where that is `...`."""
+    """A key of a section: its documentation and its default. The default `...` makes it required."""
     extra: Any = {"nullable": nullable}
     return Field(default, description=doc, alias=alias, json_schema_extra=extra)
 
@@ -270,8 +270,8 @@ def key(doc: str, default: Any = None, *, nullable: bool = False, alias: Any = N
 class Section(BaseModel):
     """An object with known keys; no other key is accepted.
 
-    Of `exactly_one` one key is needed; of `any_of` at least one that is not empty, else the refusal says `any_what`.
-    `chapter` is the title of its keys in the reference.
+    Exactly one key of `exactly_one` is required, and at least one of `any_of` that is not empty; without it, the error
+    is `any_what`. `chapter` is the title of its keys in the reference.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
@@ -284,7 +284,7 @@ class Section(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **others: Any) -> None:
-        """Without a `hint`, the keys that are needed say what a section is, or else all of its keys."""
+        """Make a `hint` of the required keys, or else of all keys, if the section has none."""
         if not cls.hint and cls.model_fields:
             names = [name for name, info in cls.model_fields.items() if info.is_required()] or [*cls.model_fields]
             cls.hint = f"an object with {' and '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
@@ -327,7 +327,7 @@ class Section(BaseModel):
 
     @classmethod
     def _ours(cls, error: Any) -> InitErrorDetails:
-        """One of pydantic's errors in our words; those of inner sections are ours already."""
+        """Rewrite one of pydantic's errors. Errors of inner sections are rewritten already."""
         loc = error["loc"]
         if error["type"] == "missing":
             return _details(f"{loc[-1]} is missing: {keys_of(cls)[loc[-1]].kind.hint}")

@@ -31,7 +31,7 @@ from leafgate.upstream import HttpServer, ServerSpec, StdioServer
 
 BLOCKS: Final = ("mcpServers", "servers")
 # From here on, a timeout in a client's own file is in milliseconds: Claude Code's are, and no other is so long.
-_MILLISECONDS_FROM: Final = 1_000
+MILLISECONDS_FROM: Final = 1_000
 _MILLISECONDS_TO: Final = DAY * 1_000
 _EMBEDDER_KEYS: Final = {"http": ("url", "model", "headers"), "minilm": ("path",)}
 _SPEC_KEYS: Final = ("timeout", "start_timeout", "namespace", "include", "exclude", "concurrency", "required")
@@ -54,7 +54,7 @@ def config_of(document: Document, environ: Mapping[str, str]) -> Config:
     """Returns the configuration in a document that was read before."""
     document = _with_literals(document)
     document, notices = _translate_client_file(document) if is_client_file(document) else (document, ())
-    variables = Variables(environ, document.path.parent, _input_defaults(document.value.get("inputs")))
+    variables = Variables(environ, document.path.parent, input_defaults(document.value.get("inputs")))
     reading = Reading(variables)
     file = _validate(document, reading)
     block, entries = _server_block(file)
@@ -110,7 +110,8 @@ def _with_literals(document: Document) -> Document:
     return replace(document, value=value)
 
 
-def _input_defaults(inputs: object) -> dict[str, str]:
+def input_defaults(inputs: object) -> dict[str, str]:
+    """The defaults of VS Code's `inputs` by their ids; inputs without one are left out."""
     return {
         entry["id"]: entry["default"]
         for entry in (inputs if isinstance(inputs, list) else [])
@@ -146,8 +147,8 @@ def _translate_client_file(document: Document) -> tuple[Document, tuple[str, ...
         foreign = [name for name in value if name not in keys and nearest(name, keys) not in lacking]
         if foreign:
             place = ": ".join((str(document.path), *([show_path(at)] if at else [])))
-            meant = ((name, nearest(name, keys)) for name in foreign)
-            names = [show_path((name,)) + (f" (did you mean {near}?)" if near else "") for name, near in meant]
+            guesses = ((name, nearest(name, keys)) for name in foreign)
+            names = [show_path((name,)) + (f" (did you mean {near}?)" if near else "") for name, near in guesses]
             ignored.append(f"{place}: not for leafgate, ignored: {', '.join(names)}")
         return {name: each for name, each in value.items() if name not in foreign}
 
@@ -159,7 +160,7 @@ def _translate_client_file(document: Document) -> tuple[Document, tuple[str, ...
                 continue
             own = without_foreign_keys(entry, Server, (block, name))
             timeout = own.get("timeout")
-            if isinstance(timeout, int | float) and _MILLISECONDS_FROM <= timeout <= _MILLISECONDS_TO:
+            if isinstance(timeout, int | float) and MILLISECONDS_FROM <= timeout <= _MILLISECONDS_TO:
                 own["timeout"] = timeout / 1000
                 converted.append(f"{document.path}: {show_path((block, name, 'timeout'))}: read as milliseconds")
             value[block] = {**value[block], name: own}

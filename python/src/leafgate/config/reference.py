@@ -23,23 +23,23 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def reference_text() -> str:
     """Returns docs/configuration.md: the prose of reference.md, and a table of the keys of each chapter."""
     head = files("leafgate.config").joinpath("reference.md").read_text(encoding="utf-8")
-    shown: set[type[Section]] = set()
+    described: set[type[Section]] = set()
     chapters: dict[str, list[str]] = {}
     for section in CHAPTERS:
-        rows = [row for key in keys_of(section).values() for row in _rows(key, key.name, shown)]
+        rows = [row for key in keys_of(section).values() for row in _rows(key, key.name, described)]
         chapters.setdefault(section.chapter, []).extend(rows)
     table = ("| key | value | without it | meaning |", "|---|---|---|---|")
     return "\n".join((head, *("\n".join((f"## {title}", "", *table, *rows, "")) for title, rows in chapters.items())))
 
 
-def _rows(key: Key, path: str, shown: set[type[Section]]) -> Iterator[str]:
+def _rows(key: Key, path: str, described: set[type[Section]]) -> Iterator[str]:
     default = f"`{json.dumps(to_jsonable_python(key.default))}`" if _has_default(key) else "needed" * key.required
     yield f"| `{path}` | {_cell(_value(key.kind, key.entry))} | {default} | {_cell(key.doc)} |"
     inner, section = _innermost(key.kind, key.entry, path)
-    if isinstance(section, type) and section not in shown:  # a section that several keys share is described once
-        shown.add(section)
+    if isinstance(section, type) and section not in described:  # a section that several keys share is described once
+        described.add(section)
         for each in keys_of(section).values():
-            yield from _rows(each, f"{inner}.{each.name}", shown)
+            yield from _rows(each, f"{inner}.{each.name}", described)
 
 
 def _has_default(key: Key) -> bool:
@@ -74,7 +74,7 @@ def suggest_key(name: str, section: type[Section]) -> str:
     """What may have been meant by an unknown key: the section that has such a key, or a similar key of this one."""
     for path, each in _sections(ConfigFile):
         if each is not section and name in keys_of(each):
-            return f"; it belongs into {path or 'the top of the file'}"
+            return f"; it belongs in {path or 'the top of the file'}"
     return suggest(name, [*keys_of(section)])
 
 

@@ -44,18 +44,18 @@ class Reloader(Generic[Prepared]):
         self._adopt = adopt
         self._look_seconds = look_seconds
         self._stamp = _stamp(self._files)
-        self._poked = anyio.Event()
+        self._signaled = anyio.Event()
 
     async def run(self) -> None:
-        """Runs as long as the gateway does."""
+        """Run until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch_signals)
             while True:
                 with anyio.move_on_after(self._look_seconds):
-                    await self._poked.wait()
-                is_poked, self._poked = self._poked.is_set(), anyio.Event()
+                    await self._signaled.wait()
+                is_signaled, self._signaled = self._signaled.is_set(), anyio.Event()
                 stamp = await to_thread.run_sync(_stamp, self._files)
-                if is_poked or stamp != self._stamp:
+                if is_signaled or stamp != self._stamp:
                     self._stamp = stamp
                     await self._reload()
 
@@ -64,10 +64,10 @@ class Reloader(Generic[Prepared]):
             config = await to_thread.run_sync(self._load)
             notices = self._adopt(await to_thread.run_sync(self._prepare, config))
         except LeafgateError as error:
-            log.error("the configuration cannot be used, the gateway goes on as it was:\n%s", error)
+            log.error("the configuration cannot be used, the gateway keeps the previous one:\n%s", error)
             return
         except Exception:
-            log.exception("the configuration cannot be used, the gateway goes on as it was")
+            log.exception("the configuration cannot be used, the gateway keeps the previous one")
             return
         # As the files were before they were read, so that a change during the reading is noticed too.
         before = {each[0]: each for each in self._stamp}
@@ -80,11 +80,11 @@ class Reloader(Generic[Prepared]):
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGHUP) as signals:
             async for _ in signals:
-                self._poked.set()
+                self._signaled.set()
 
 
 def _stamp(files: Sequence[Path]) -> Stamp:
-    """Changes when a file does. An editor may remove it for a moment; then there is nothing to read yet."""
+    """A value that changes with the files. A missing file has zeros: an editor may remove it for a moment."""
     stamps = []
     for path in files:
         try:

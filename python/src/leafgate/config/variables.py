@@ -53,7 +53,7 @@ class Variables:
     inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def fill(self, text: str) -> Filled:
-        """The text with every variable replaced, once: a value is never looked into. Unfilled where one has none."""
+        """Replace every variable. Variables in the values are not replaced. Unfilled if a variable has no value."""
         files: list[Path] = []
 
         def value(form: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ import pydantic_core
 
 from leafgate.context.holdings import id_problem
 from leafgate.model.context import ContextItem, ItemKind, LeafSpan
-from leafgate.model.leaf import CODEC_META_KEY, LeafPayload, is_digest, parse_digest
+from leafgate.model.leaf import CODEC_META_KEY, LeafPayload, read_payload
 
 BETWEEN_BLOCKS: Final = "\n"
 BLOCK_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
@@ -79,14 +79,8 @@ def _short(value: Any) -> str:
 
 
 def _payload(block: Any) -> LeafPayload | None:
-    meta = block.get("_meta") if isinstance(block, dict) else None
-    leaf = meta.get(CODEC_META_KEY) if isinstance(meta, dict) else None
-    if not isinstance(leaf, dict) or block.get("type") != "text":
-        return None
-    map_id, ids = leaf.get("map_id"), leaf.get("ids")
-    if not is_digest(map_id) or not isinstance(ids, list):
-        return None
-    return LeafPayload(parse_digest(map_id), ids)
+    meta = block.get("_meta") if isinstance(block, dict) and block.get("type") == "text" else None
+    return read_payload(meta.get(CODEC_META_KEY)) if isinstance(meta, dict) else None
 
 
 MOST_OPEN: Final = 10_000  # requests without an answer; beyond it the oldest is dropped

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
+from leafgate.digest.outline import pointer_to
 from leafgate.digest.size import Count
 
 # Reports where a value breaks its schema, as JSON Pointers; nothing where it does not, or where that cannot be checked.
@@ -55,10 +56,10 @@ class _Cut:
             return value if len(value) <= self.characters or pointer in self.long else self._cut_text(value)
         if isinstance(value, Mapping):
             most = None if pointer in self.long else self.members
-            return {key: self._apply(each, _join(pointer, key)) for key, each in islice(value.items(), most)}
+            return {key: self._apply(each, pointer + pointer_to((key,))) for key, each in islice(value.items(), most)}
         if isinstance(value, list):
             most = None if pointer in self.long else self.elements
-            return [self._apply(each, _join(pointer, at)) for at, each in enumerate(islice(value, most))]
+            return [self._apply(each, pointer + pointer_to((at,))) for at, each in enumerate(islice(value, most))]
         return value
 
     def _cut_text(self, text: str) -> str:
@@ -71,10 +72,6 @@ class _Cut:
         self.whole.update(self.long.intersection(pointers))
         self.long.update(pointers)
         return (len(self.long), len(self.whole)) != before
-
-
-def _join(pointer: str, key: object) -> str:
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ Rows of a table count from 1, among those that meet the conditions; they are wri
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from functools import cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
+from leafgate.digest.instance import write_json
 from leafgate.digest.outline import pointer_to
 from leafgate.digest.read_lines import PageLimit, View, select_after
 from leafgate.digest.selectors import Condition, Selector, view_failed
@@ -71,7 +71,7 @@ class _Reading:
         here = self.here(at)
         length = _length(here)
         if not length:
-            text = here if isinstance(here, str) else _dump(here)
+            text = here if isinstance(here, str) else write_json(here)
             whole = View(text, f"{_name(at)}: {_kind(here)}", self._after(at, 0))
             return whole if self.limit.fits(whole) else self._cut(whole)
         available = length - start if window is None else min(window, length - start)
@@ -105,7 +105,7 @@ class _Reading:
         if isinstance(here, list):
             return "[" + ",\n".join(self._member(each) for each in here[start : start + size]) + "]"
         items = list(here.items())[start : start + size]
-        return "{" + ",\n".join(f"{_dump(key)}:{self._member(inner)}" for key, inner in items) + "}"
+        return "{" + ",\n".join(f"{write_json(key)}:{self._member(inner)}" for key, inner in items) + "}"
 
     def _project(self, value: Any) -> Any:
         if self.selector.keys is None or not isinstance(value, dict):
@@ -114,7 +114,7 @@ class _Reading:
 
     def _member(self, value: Any) -> str:
         value = self._project(value) if isinstance(self.here(self.within), list) else value
-        return _dump(value if self.selector.depth is None else _overview(value, self.selector.depth))
+        return write_json(value if self.selector.depth is None else _overview(value, self.selector.depth))
 
     def _after(self, at: Path, start: int, window: int | None = None) -> Selector | None:
         """Return the selector of the next page: the rest here, or what follows on the way back to `within`."""
@@ -172,10 +172,6 @@ def _name(path: Path) -> str:
 
 def _kind(value: Any) -> str:
     return {str: "text", list: "array", dict: "object", bool: "boolean", type(None): "null"}.get(type(value), "number")
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _overview(value: Any, depth: int) -> Any:
@@ -243,7 +239,7 @@ def _place(table: Table, name: str) -> int:
     folded = [column.casefold() for column in table.columns]
     if name not in table.columns and name.casefold() not in folded:
         names = ", ".join(cut_line(column, 40) for column in table.columns[:20])
-        view_failed(f"there is no column {cut_line(name, 60)!r}; there are {names}")
+        view_failed(f"no column {cut_line(name, 60)!r}; the columns are {names}")
     return table.columns.index(name) if name in table.columns else folded.index(name.casefold())
 
 

@@ -115,12 +115,12 @@ def screen(
     facts: tuple[str, ...] = ()
     if with_facts:
         facts = _clean_facts(value, cleaner) or next((each.facts for each in digests if each.facts), ())
-    shown: Shortened | None = None
+    content: Shortened | None = None
     if find_violations is not None and structured is not None:
         is_whole = fits or not digests
-        shown = Shortened(value) if is_whole else shorten(value, find_violations, count, budget // 2)
+        content = Shortened(value) if is_whole else shorten(value, find_violations, count, budget // 2)
     report = sum((piece.report for piece in pieces if piece.report is not NO_CHANGES), report)
-    return ScreenedResult(visible, facts, provenance, shown, report)
+    return ScreenedResult(visible, facts, provenance, content, report)
 
 
 def choose(sizes: Sequence[int], budget: int) -> Choice:

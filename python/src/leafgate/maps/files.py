@@ -146,13 +146,6 @@ class MapLoads(Generic[Loaded]):
             _, until = self._failures.get(key, (None, 0.0))
             return max(0.0, until - self._clock())
 
-    def clear(self) -> None:
-        """Forget all results and failures."""
-        with self._lock:
-            self._pinned = dict.fromkeys(self._pinned)
-            self._recent.clear()
-            self._failures.clear()
-
     def _result(self, key: str) -> Loaded | None:
         return self._pinned.get(key) or self._recent.get(key)
 

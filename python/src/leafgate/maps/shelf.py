@@ -6,21 +6,18 @@ URLs and reasons go to the operator's log.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
-from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 from anyio import to_thread
 
-from leafgate.maps.fetch import cached_map_path, fetch_map
+from leafgate.maps.fetch import fetch_map
 from leafgate.maps.files import (
     CARD_MAP,
     MapEntry,
@@ -38,9 +35,8 @@ from leafgate.model.errors import (
     MapError,
     MapHashMismatchError,
     MapInvalidError,
-    MapUnreachableError,
 )
-from leafgate.model.leaf import parse_digest
+from leafgate.model.leaf import digest_of, parse_digest
 from leafgate.ports import Clock
 from leafgate.tokens.encoder import Encoder, make_encoder
 from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
@@ -49,8 +45,6 @@ log = logging.getLogger("leafgate.maps")
 
 UNAVAILABLE: Final[ErrorCode] = "MAP_UNAVAILABLE"
 _KINDS: Final = {MapHashMismatchError: "hash mismatch", MapInvalidError: "invalid map"}
-
-_Identity = tuple[int, int, int, int]
 
 Got = TypeVar("Got")
 
@@ -115,12 +109,11 @@ class MapShelf:
         always = set() if self.default is None else {self.default}
         self.offered = frozenset(always.union(self._by_digest if allow is None else map(self.digest, allow)))
         self._waiting: dict[str, anyio.Lock] = {}
-        self._files = VerifiedFiles(limits.max_bytes)
         remembering = partial(
             MapLoads, wait_seconds=limits.load_seconds, remember_failure_seconds=remember_failure_seconds, clock=clock
         )
         self._encoders: MapLoads[Encoder] = remembering(keep=limits.keep, pinned=always.union(map(self.digest, pinned)))
-        self._verifications: MapLoads[Path] = remembering(keep=0)
+        self._raw: MapLoads[bytes] = remembering(keep=0)
         # A URL is fetched once, whether the encoder or the bytes of its map are needed.
         self._fetches: MapLoads[bytes] = remembering(keep=0)
 
@@ -141,12 +134,15 @@ class MapShelf:
 
     def load(self, name: str) -> Encoder:
         """The encoder of any map, for the operator: a MapError has every detail."""
-        return self._load(self.digest(name))
+        return self._get(self._encoders, self.digest(name), self._make_encoder)
 
     def encoder(self, digest: str) -> Encoder:
         """The encoder of an offered map, for a client; waits for the load. A GatewayError has the map and the kind."""
-        source = self._offered_source(digest)
-        return self._for_client(source, self._encoders, lambda: self._load(digest))
+        return self._get_for_client(self._encoders, digest, self._make_encoder)
+
+    def read_raw(self, digest: str) -> bytes:
+        """The bytes of an offered map, verified to have this digest. Blocks; GatewayError as for `encoder`."""
+        return self._get_for_client(self._raw, digest, self._read)
 
     async def prepare(self, digest: str) -> Encoder:
         """The same, without blocking the event loop. All callers that wait for one map hold one thread."""
@@ -157,21 +153,16 @@ class MapShelf:
         async with self._waiting.setdefault(digest, anyio.Lock()):
             return await to_thread.run_sync(self.encoder, digest)
 
-    def open_raw(self, digest: str) -> BinaryIO:
-        """The file of a map, verified to have this digest. Blocks; GatewayError as for `encoder`."""
-        source = self._offered_source(digest)
-        return self._for_client(source, self._verifications, lambda: self._open(source, digest))
-
     def _offered_source(self, digest: str) -> MapSource:
         if digest not in self.offered:
             raise GatewayError("ARGS_INVALID", f"this gateway has no map {digest}")
         return self._by_digest[digest]
 
-    def _for_client(self, source: MapSource, loads: MapLoads[Encoder] | MapLoads[Path], get: Callable[[], Got]) -> Got:
+    def _get_for_client(self, loads: MapLoads[Got], digest: str, make: Callable[[MapSource], Got]) -> Got:
+        source = self._offered_source(digest)
         try:
-            return get()
+            return self._get(loads, digest, make)
         except MapError as error:
-            digest = parse_digest(source.digest)
             kind = next((kind for type, kind in _KINDS.items() if isinstance(error, type)), "unreachable")
             details = {"map": source.id, "map_id": digest, "kind": kind}
             wait = round(loads.retry_after(digest), 1)
@@ -181,55 +172,39 @@ class MapShelf:
                 details=details if wait == 0 else {**details, "retry_after": wait},
             ) from None
 
-    # Encoders
+    def _get(self, loads: MapLoads[Got], digest: str, make: Callable[[MapSource], Got]) -> Got:
+        """Load a map and log a failure: once, however many callers wait for it."""
+        source = self._by_digest[digest]
 
-    def _load(self, digest: str) -> Encoder:
-        return self._encoders.get(digest, lambda: self._log_failure(self._by_digest[digest], self._make_encoder))
+        def load() -> Got:
+            try:
+                return make(source)
+            except BaseException as error:  # a MapError, or such as a panic of a tokenizer
+                reason = error if isinstance(error, MapError) else repr(error)
+                log.warning("[Codec] the map %s (%s) cannot be used: %s", source.id, source.digest, reason)
+                if isinstance(error, MapError):
+                    raise
+                raise MapInvalidError(f"{source.id}: {type(error).__name__}: {error}") from None
 
-    def _log_failure(self, source: MapSource, load: Callable[[MapSource], Got]) -> Got:
-        """Run a load and log its failure: once, however many callers wait for it."""
-        try:
-            return load(source)
-        except BaseException as error:  # a MapError, or such as a panic of a tokenizer
-            reason = error if isinstance(error, MapError) else repr(error)
-            log.warning("[Codec] the map %s (%s) cannot be used: %s", source.id, source.digest, reason)
-            if isinstance(error, MapError):
-                raise
-            raise MapInvalidError(f"{source.id}: {type(error).__name__}: {error}") from None
+        return loads.get(digest, load)
 
     def _make_encoder(self, source: MapSource) -> Encoder:
-        if isinstance(source, MapUrl):
-            raw, where = self._fetch(source), source.id
-        else:
-            raw, where = read_bounded(source.path, self._limits.max_bytes), str(source.path)
+        raw, where = self._fetch_or_read(source)
         return self._finish(make_encoder(read_map(raw, where=where, expected_digest=source.digest)))
 
-    def _fetch(self, source: MapUrl) -> bytes:
-        seconds, max_bytes = self._limits.fetch_seconds, self._limits.max_bytes
-        fetch = partial(fetch_map, cache_dir=self._cache_dir, timeout=seconds, max_bytes=max_bytes)
-        return self._fetches.get(source.digest, lambda: fetch(source.url, source.digest))
+    def _read(self, source: MapSource) -> bytes:
+        raw, where = self._fetch_or_read(source)
+        if digest_of(raw) != source.digest:
+            raise MapHashMismatchError(where, parse_digest(source.digest), digest_of(raw))
+        return raw
 
-    # Raw bytes
-
-    def _open(self, source: MapSource, digest: str) -> BinaryIO:
-        path = self._path(source)
-        file = self._files.open(path, digest)
-        if file is None:
-            self._verifications.get(digest, lambda: self._log_failure(source, self._verify))
-            file = self._files.open(path, digest)
-        if file is None:
-            raise MapUnreachableError(f"{path}: changed while it was read")
-        return file
-
-    def _path(self, source: MapSource) -> Path:
-        return source.path if isinstance(source, MapEntry) else cached_map_path(source.digest, self._cache_dir)
-
-    def _verify(self, source: MapSource) -> Path:
-        path = self._path(source)
-        if isinstance(source, MapUrl):
-            self._fetch(source)
-        self._files.verify(path, parse_digest(source.digest))
-        return path
+    def _fetch_or_read(self, source: MapSource) -> tuple[bytes, str]:
+        """The bytes of a source, not verified yet, and how errors name it."""
+        max_bytes = self._limits.max_bytes
+        if isinstance(source, MapEntry):
+            return read_bounded(source.path, max_bytes), str(source.path)
+        fetch = partial(fetch_map, cache_dir=self._cache_dir, timeout=self._limits.fetch_seconds, max_bytes=max_bytes)
+        return self._fetches.get(source.digest, lambda: fetch(source.url, source.digest)), source.id
 
 
 class CurrentMaps:
@@ -245,51 +220,9 @@ class CurrentMaps:
     def entries(self) -> list[MapSource]:
         return self._shelf.entries()
 
-    def open_raw(self, digest: str) -> BinaryIO:
-        return self._shelf.open_raw(digest)
+    def read_raw(self, digest: str) -> bytes:
+        return self._shelf.read_raw(digest)
 
     def count(self, text: str) -> int:
         """The tokens of a text in the map that cards are counted in."""
         return len(self._cards.encode(text))
-
-
-class VerifiedFiles:
-    """Files whose digest was verified. A file is hashed again only if its identity on disk has changed."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._identities: dict[tuple[Path, str], _Identity] = {}
-
-    def verify(self, path: Path, digest: str) -> None:
-        """Hash the whole file. MapHashMismatchError for another digest, MapUnreachableError if it cannot be read."""
-        with _open(path) as file:
-            identity = _identity(file)
-            if identity[2] > self._max_bytes:
-                raise MapUnreachableError(f"{path}: larger than the limit of {self._max_bytes} bytes")
-            actual = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-        if actual != digest:
-            raise MapHashMismatchError(str(path), digest, actual)
-        self._identities[path, digest] = identity
-
-    def open(self, path: Path, digest: str) -> BinaryIO | None:
-        """The file, if it is still the one that was verified to have this digest."""
-        try:
-            file = _open(path)
-        except MapUnreachableError:
-            return None
-        if self._identities.get((path, digest)) == _identity(file):
-            return file
-        file.close()
-        return None
-
-
-def _open(path: Path) -> BufferedReader:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise MapUnreachableError(f"{path}: {error.strerror}") from None
-
-
-def _identity(file: BinaryIO) -> _Identity:
-    stat = os.fstat(file.fileno())
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,6 +1,6 @@
 """The nouns of context packs: items of a session, phases, and the pack that is made of them (spec 9). Nouns only.
 
-This file also owns the errors of sessions and packs: whose fault it is stands in each one's first line.
+This file also has the errors of sessions and packs; the docstring of each says whose fault it is.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class PackItem:
 
 @dataclass(frozen=True)
 class Tokenized:
-    """What building a pack cost: tokens made anew, and tokens of leaves that were made again to judge them."""
+    """The work for a pack: tokens that were made, and tokens of leaves that were made again to check them."""
 
     new: int
     checked: int
@@ -148,7 +148,7 @@ class ContextPack:
 
     @property
     def artifacts(self) -> tuple[ArtifactRef, ...]:
-        """What stands behind the digests in the prompt, to be drilled into."""
+        """The stored content behind the digests in the prompt."""
         return tuple(ref for each in self.items if each.taken for ref in each.item.artifacts)
 
     def as_json(self) -> dict[str, Any]:

@@ -52,13 +52,13 @@ class FrameWish:
 
 
 def is_plain(scope: Scope) -> bool:
-    """Whether a request surely wants nothing of the binary transport, as nearly every one does."""
+    """Whether a request certainly does not use the binary transport, like almost all requests."""
     headers = (value.lower() for name, value in scope["headers"] if name in _NAMING)
     return not scope["query_string"] and not any(_MARK in value for value in headers)
 
 
 def read_wish(scope: Scope) -> FrameWish:
-    """The query beats Accept. FrameRefusal where the query names no format of ours."""
+    """The query takes precedence over Accept. FrameRefusal if the query names an unknown format."""
     headers = Headers(scope=scope)
     formats = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get(FORMAT_PARAMETER)
     chosen = None if formats is None else formats[-1]
@@ -83,7 +83,7 @@ def media_type(headers: Headers) -> str:
 
 
 def body_encoding(headers: Headers) -> Encoding | None:
-    """How the request's body is compressed; FrameRefusal where we cannot undo it."""
+    """How the body of a request is compressed; FrameRefusal if it cannot be decompressed."""
     choice = _header_values(headers, "content-encoding").strip().lower()
     if choice in ("", "identity"):
         return None
@@ -133,7 +133,7 @@ class FrameLimits:
 
 @dataclass(frozen=True)
 class CodecFrames:
-    """Puts the binary transport round an app's MCP endpoint."""
+    """Adds the binary transport to the MCP endpoint of an app."""
 
     app: ASGIApp
     path: str = "/mcp"
@@ -160,7 +160,7 @@ class CodecFrames:
             await self.app(scope_for_json(scope, wish, json_body), receive, send)
 
     async def _json_body(self, scope: Scope, receive: Receive) -> bytes:
-        """The JSON of a msgpack body. A client that sends a byte now and then is not waited for."""
+        """The JSON of a msgpack body. A client that sends it too slowly is refused."""
         encoding = body_encoding(Headers(scope=scope))
         limits = self.limits
         try:
@@ -170,7 +170,7 @@ class CodecFrames:
             size = len(raw) if encoding is None else THREAD_FROM
             return await in_thread_if_large(size, partial(self._translate, raw, encoding))
         except TimeoutError:
-            reason = f"the body is not whole after {limits.body_seconds:g} seconds"
+            reason = f"the body is not complete after {limits.body_seconds:g} seconds"
             raise FrameRefusal(408, INVALID_REQUEST, reason) from None
         except BodyTooLargeError:
             reason = f"the body is larger than {limits.max_body_bytes} bytes"
@@ -276,7 +276,7 @@ class FrameAnswer:
 
 
 def frame_from_json(raw: bytes) -> bytes:
-    """The frame of a JSON message; where it has none, of an error with the same id."""
+    """The frame of a JSON message; if it cannot be written as one, the frame of an error with the same id."""
     try:
         return frames.add_frame_head(frames.packed_from_json(raw))
     except FrameError as error:

@@ -3,29 +3,30 @@ dashboard's files; the gateway's server card; and its tokenizer maps under /.wel
 
 Searching the catalog here counts neither as a call, nor as tokens saved, nor against a quota. The dashboard's files are
 public: what the page shows it requests from the other routes, with the token that a person enters. The bytes of a map
-are those that its digest names. Compressed maps are cached; files are read in threads.
+are those that its digest names; they are read and compressed in threads, and cached.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
 from cachetools import LRUCache
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.staticfiles import NotModifiedResponse
+from starlette.types import Scope
 
 from leafgate.browse.cards import render_card
 from leafgate.codec.compression import ENCODINGS, Encoding, choose_encoding, compress
@@ -36,7 +37,7 @@ from leafgate.model.errors import ErrorBody, ErrorCode, GatewayError, StoreError
 from leafgate.model.leaf import digest_of, is_digest, parse_digest
 from leafgate.model.request import Request
 from leafgate.ports import Approval, Approvals
-from leafgate.server.auth.capabilities import CARD_SUFFIX, WELL_KNOWN_CARD, principal_of
+from leafgate.server.auth.capabilities import CARD_SUFFIX, WELL_KNOWN_CARD, principal_in
 from leafgate.server.front import MCP_PATH, BodyTooLargeError, Front, read_body, read_json
 from leafgate.version import __version__
 
@@ -54,16 +55,20 @@ def operator_routes(
 ) -> list[Route]:
     """Each answer is made per request.
 
-    /health: the process answers. /ready: it waits for nothing any more (`missing`). /status: what `leafgate status`
-    shows. /metrics: `page`, from an Accept header to a text and its media type. /api/metrics: what is `recent`, since
-    a moment. The last two are optional.
+    /health: the process runs. /ready: the start is complete, or what is `missing`. /status: what `leafgate status`
+    shows. /metrics: `page` returns a text and its media type for an Accept header. /api/metrics: what is `recent`
+    since a time. The last two are optional.
     """
 
     async def health(request: HttpRequest) -> Response:
         return JSONResponse({"status": "ok"})
 
+    is_ready = False  # it stays ready: the status shows servers that go down later
+
     async def ready(request: HttpRequest) -> Response:
-        waits_for = [*missing()]
+        nonlocal is_ready
+        waits_for = [] if is_ready else [*missing()]
+        is_ready = not waits_for
         state = "starting" if waits_for else "ready"
         return JSONResponse({"status": state, "missing": waits_for}, status_code=503 if waits_for else 200)
 
@@ -107,7 +112,7 @@ def catalog_routes(runtime: GatewayRuntime, count: Callable[[str], int], front: 
     """
 
     async def search(request: HttpRequest) -> Response:
-        principal = principal_of(request)
+        principal = principal_in(request.scope)
         name = None if principal is None else principal.name
         caller = Request(principal=name, rights=front.access.rights_of(principal))
         try:
@@ -121,7 +126,7 @@ def catalog_routes(runtime: GatewayRuntime, count: Callable[[str], int], front: 
 
 
 def _read_question(request: HttpRequest) -> dict[str, Any]:
-    """Query, path and top_k, as far as an address can hold them; the gateway judges the rest."""
+    """Query, path and top_k, as far as a URL can contain them; the gateway checks the rest."""
     values = request.query_params
     unknown = sorted(set(values) - {"query", "path", "top_k"})
     if unknown:
@@ -149,7 +154,7 @@ def approval_routes(store: Approvals) -> list[Route]:
     """`GET /api/approvals`: the calls that wait for an operator. `POST /api/approvals/ID` with `{"approve": true}` or
     false answers one; 404 if it does not wait any more.
 
-    A page of another site can have a browser send a form, but neither JSON nor without its origin.
+    A page of another site can make a browser send a form, but not JSON, and the browser adds the origin of the page.
     """
 
     async def list_approvals(request: HttpRequest) -> Response:
@@ -169,7 +174,7 @@ def approval_routes(store: Approvals) -> list[Route]:
         if approval is None:
             message = "no call waits for this approval: it was answered, or its caller has gone"
             return _refuse_decision(404, "RESOURCE_NOT_FOUND", message)
-        principal = principal_of(request)
+        principal = principal_in(request.scope)
         name, verb = "an operator" if principal is None else principal.name, "approved" if approve else "denied"
         log.info("%s %s the call %s of %s", name, verb, approval.about.get("tool_id"), approval.about.get("principal"))
         return JSONResponse({"id": id, "approved": approve}, headers=CATALOG_HEADERS)
@@ -217,7 +222,7 @@ def _refuse_decision(status: int, code: ErrorCode, message: str) -> Response:
 
 def _store_failure(error: StoreError) -> Response:
     log.warning("approvals cannot be read or answered: %s", error)
-    return _refuse_decision(503, "STORE_UNAVAILABLE", "what the gateway keeps cannot be reached now")
+    return _refuse_decision(503, "STORE_UNAVAILABLE", "the store of the gateway cannot be reached now")
 
 
 PAGE_FILE: Final = "page.html"
@@ -304,11 +309,10 @@ def card_routes(endpoint_url: Callable[[Scope], str | None], path: str, *, needs
 
 
 MAPS_PATH: Final = "/.well-known/codec/maps"
-# A year, which is as long as HTTP has a word for; without `public`, so that no shared cache goes round a login.
+# A year, the usual maximum. Without `public`, so that shared caches do not bypass authentication.
 FOREVER: Final = "max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-MAX_PACKED_BYTES: Final = 64 * 1024 * 1024
-_CHUNK: Final = 256 * 1024
+MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
 _SUFFIX: Final = ".json"
 
 
@@ -317,29 +321,29 @@ class MapLibrary(Protocol):
 
     def entries(self) -> Sequence[MapSource]: ...
 
-    def open_raw(self, digest: str) -> BinaryIO:
-        """The file of a map that `entries` lists, known to have this digest. Blocks. Raises GatewayError."""
+    def read_raw(self, digest: str) -> bytes:
+        """Return the bytes of a map that `entries` lists; they have this digest. Blocks. Raises GatewayError."""
         ...
 
 
 def map_routes(maps: MapLibrary) -> list[Route]:
-    """The routes, to be put beside the MCP endpoint: the index, and each map by its id and by its digest."""
+    """Return the routes beside the MCP endpoint: the index, and each map by its id and by its digest."""
     library = _ServedMaps(maps)
     return [Route(f"{MAPS_PATH}/index.json", library.index), Route(f"{MAPS_PATH}/{{name:path}}", library.map)]
 
 
 class _ServedMaps:
-    """Maps as gzip or zstd are compressed once, however many clients request them; the least recently used go first."""
+    """Reads and compresses a map once, however many clients request it. The least recently used are dropped first."""
 
     def __init__(self, maps: MapLibrary) -> None:
         self._maps = maps
-        self._packed: LRUCache[tuple[str, Encoding], bytes] = LRUCache(MAX_PACKED_BYTES, getsizeof=len)
+        self._bodies: LRUCache[tuple[str, Encoding | None], bytes] = LRUCache(MAX_CACHED_BYTES, getsizeof=len)
         self._locks: dict[tuple[str, Encoding | None], anyio.Lock] = {}
 
     async def index(self, request: HttpRequest) -> Response:
         response = JSONResponse({"maps": [_index_entry(entry) for entry in self._maps.entries()]})
         response.headers.update({"etag": f'"{digest_of(bytes(response.body))}"', "cache-control": ASK_AGAIN})
-        return _not_modified(response.headers) if _matches_etag(request, response.headers["etag"]) else response
+        return NotModifiedResponse(response.headers) if _matches_etag(request, response.headers["etag"]) else response
 
     async def map(self, request: HttpRequest) -> Response:
         path = request.path_params["name"]
@@ -350,68 +354,38 @@ class _ServedMaps:
         if match is None:
             message = f"no such map; {MAPS_PATH}/index.json lists the maps of this gateway"
             return JSONResponse(ErrorBody("RESOURCE_NOT_FOUND", message).as_json(), 404)
+        encoding = choose_encoding(request.headers.get("accept-encoding", ""))
         headers = {
             "content-type": "application/json",
             "cache-control": ASK_AGAIN if digest is None else FOREVER,
             "vary": "Accept-Encoding",
+            "etag": _etag(match, encoding),
         }
+        if _matches_etag(request, *(_etag(match, form) for form in (None, *ENCODINGS))):
+            return NotModifiedResponse(Headers(headers))
         try:
-            return await self._answer(request, match, headers)
+            body = await self._body(match, encoding)
         except GatewayError as error:
             wait = error.body.details.get("retry_after")
             again = {} if wait is None else {"retry-after": str(math.ceil(wait))}
             return JSONResponse(error.body.as_json(), 503, again)
+        headers |= {"content-length": str(len(body))} | ({} if encoding is None else {"content-encoding": encoding})
+        return Response(b"" if request.method == "HEAD" else body, headers=headers)
 
-    async def _answer(self, request: HttpRequest, digest: str, headers: Mapping[str, str]) -> Response:
-        encoding = choose_encoding(request.headers.get("accept-encoding", ""))
-        if _matches_etag(request, *(_etag(digest, form) for form in (None, *ENCODINGS))):
-            return _not_modified({**headers, "etag": _etag(digest, encoding)})
-        packed = None if encoding is None else await self._pack(digest, encoding)
-        if packed is not None and encoding is not None:
-            form = {"etag": _etag(digest, encoding), "content-encoding": encoding, "content-length": str(len(packed))}
-            return Response(b"" if request.method == "HEAD" else packed, headers={**headers, **form})
-        # One by one: a map that has to be fetched would otherwise occupy a thread for each client that waits.
-        async with self._locks.setdefault((digest, None), anyio.Lock()):
-            file = await to_thread.run_sync(self._maps.open_raw, digest)
-        plain = {**headers, "etag": _etag(digest, None), "content-length": str(os.fstat(file.fileno()).st_size)}
-        if request.method == "HEAD":
-            file.close()
-            return Response(headers=plain)
-        return _FileStream(file, plain)
-
-    async def _pack(self, digest: str, encoding: Encoding) -> bytes | None:
-        """The compressed map; None where it is too large for the cache: the map is then served as it is."""
-
-        def pack() -> bytes:
-            with self._maps.open_raw(digest) as file:
-                return compress(file.read(), encoding)
-
+    async def _body(self, digest: str, encoding: Encoding | None) -> bytes:
         key = digest, encoding
+        # One by one: a map that has to be fetched would otherwise occupy a thread for each client that waits.
         async with self._locks.setdefault(key, anyio.Lock()):
-            if key not in self._packed:
-                body = await to_thread.run_sync(pack)
-                if len(body) > MAX_PACKED_BYTES:
-                    return None
-                self._packed[key] = body
-            return self._packed[key]
+            body = self._bodies.get(key)
+            if body is None:
+                body = await to_thread.run_sync(self._read, digest, encoding)
+                if len(body) <= MAX_CACHED_BYTES:
+                    self._bodies[key] = body
+        return body
 
-
-class _FileStream(StreamingResponse):
-    """Sends a file piece by piece, and closes it however the sending ends."""
-
-    def __init__(self, file: BinaryIO, headers: Mapping[str, str]) -> None:
-        super().__init__(self._pieces(), headers=headers)
-        self._file = file
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._file.close()
-
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        while piece := await to_thread.run_sync(self._file.read, _CHUNK):
-            yield piece
+    def _read(self, digest: str, encoding: Encoding | None) -> bytes:
+        raw = self._maps.read_raw(digest)
+        return raw if encoding is None else compress(raw, encoding)
 
 
 def _index_entry(entry: MapSource) -> dict[str, object]:
@@ -421,15 +395,10 @@ def _index_entry(entry: MapSource) -> dict[str, object]:
 
 
 def _etag(digest: str, form: Encoding | None) -> str:
-    """Two forms of one map are two things to a cache."""
+    """Each encoding of a map has its own tag, because caches compare tags only."""
     return f'"{digest}"' if form is None else f'"{digest}-{form}"'
 
 
 def _matches_etag(request: HttpRequest, *etags: str) -> bool:
     tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     return "*" in tags or any(etag in tags for etag in etags)
-
-
-def _not_modified(headers: Mapping[str, str]) -> Response:
-    shared = {name: headers[name] for name in ("etag", "cache-control", "vary") if name in headers}
-    return Response(status_code=304, headers=shared)

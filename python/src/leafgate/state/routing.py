@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from leafgate.browse.index import CatalogIndex, with_server
 from leafgate.browse.lexical import LENGTH, SATURATION, WEIGHTS, Entries, LexicalIndex, item_digest
+from leafgate.browse.meaning import unit
 from leafgate.browse.words import SpellingIndex
 from leafgate.model.errors import ConfigError
 from leafgate.model.tool import SelectableItem
@@ -165,9 +166,7 @@ class HttpEmbedder:
         self._width = self._width or max((len(row) for row in rows), default=0)
         padded = [row if len(row) == self._width else [0.0] * self._width for row in rows]
         vectors = np.array(padded, dtype=np.float32).reshape(len(texts), self._width or 1)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        lengths[lengths == 0] = 1
-        return np.asarray(vectors / lengths, dtype=np.float32)
+        return unit(vectors)
 
     def _request(self, texts: list[str]) -> list[list[float]]:
         body = {"input": texts} | ({"model": self._model} if self._model else {})

@@ -159,7 +159,7 @@ class AuditFile:
         self._hand_over({name: value for name, value in fields.items() if value})
 
     def close(self) -> None:
-        """Write what is waiting, and end the file; waits a bounded time."""
+        """Write the waiting lines, and close the file; waits a bounded time."""
         self._hand_over({"event": CLOSED} | ({"skipped_refusals": self._skipped} if self._skipped else {}))
         self._waiting.put(None)
         self._writer.join(CLOSING_SECONDS)
@@ -172,7 +172,7 @@ class AuditFile:
             return
         self._waiting.put({"time": _now(self._clock), **fields})
 
-    # The rest runs in the writer's thread, but for the first call of _open.
+    # The rest runs in the writer's thread, except the first call of _open.
 
     def _write_all(self) -> None:
         while (record := self._waiting.get()) is not None:
@@ -206,11 +206,11 @@ class AuditFile:
         if self._size >= self._max_bytes:
             self._rotate()
         line, digest = seal({"n": self._number + 1, **record}, self._previous)
-        written = os.write(self._file, line)
-        if written < len(line):  # a disk that is full takes a part
+        size = os.write(self._file, line)
+        if size < len(line):  # a disk that is full takes a part
             os.ftruncate(self._file, self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._size += written
+        self._size += size
         self._previous, self._number = digest, self._number + 1
 
     def _rotate(self) -> None:
@@ -262,7 +262,7 @@ class AuditFile:
 
 @contextmanager
 def auditing(path: Path, *, max_bytes: int, keep: int) -> Iterator[AuditFile]:
-    """An audit file that is written inside this context. ConfigError where it cannot be had."""
+    """An audit file that is open inside this context. ConfigError if it cannot be opened."""
     audit = AuditFile(path, max_bytes=max_bytes, keep=keep)
     try:
         yield audit
@@ -275,7 +275,7 @@ def _now(clock: Callable[[], float]) -> str:
 
 
 def _lock(path: Path) -> int:
-    """Keep other processes from writing the file, for as long as this one lives. It stays beside it when it rotates."""
+    """Lock the file until this process ends, so that no other one writes it. The lock file is not rotated."""
     name = path.with_name(f"{path.name}.lock")
     file = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
@@ -347,7 +347,7 @@ class Problem:
 
 @dataclass
 class Verification:
-    """What a check of all files of a chain found. `notes` are not breaks: what a crash or a rotation leaves."""
+    """The result of checking a chain. `notes` are not breaks: a crash or a rotation causes them."""
 
     files: Sequence[Path]
     lines: int = 0
@@ -384,7 +384,7 @@ def read_records(path: Path) -> Iterator[Record]:
 def _files_to_read(path: Path) -> list[Path]:
     files = audited_files(path)
     if not files:
-        raise ConfigError(f"{path}: there is no such audit file")
+        raise ConfigError(f"{path}: no such audit file")
     return files
 
 
@@ -424,7 +424,7 @@ class _Check:
             self._report(file, at, "the first line is not one that opens a file: lines before it are missing")
         elif previous is not None and number != expected and isinstance(number, int):
             missing = f"lines {expected} to {number - 1} are missing" if number > expected else "it is out of order"
-            self._report(file, at, f"has the number {number} where {expected} is due: {missing}")
+            self._report(file, at, f"has the number {number} in place of {expected}: {missing}")
         elif previous is not None and stated != previous:
             self._report(file, at, "a new chain begins here, which does not continue the line before")
         elif stated is not None and hash_body(body, stated) != digest:

@@ -32,22 +32,6 @@ class Standing:
     breakers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Readiness:
-    """Whether the gateway has come up. It stays ready: servers that go down later are shown in the status."""
-
-    def __init__(self, waiting_for: Callable[[], Sequence[str]]) -> None:
-        self._waiting_for = waiting_for
-        self._is_ready = False
-
-    def missing(self) -> Sequence[str]:
-        """What the gateway still waits for."""
-        if self._is_ready:
-            return ()
-        missing = self._waiting_for()
-        self._is_ready = not missing
-        return missing
-
-
 class PrometheusPage(Collector):
     """Answers scrapes. The families are built anew at every scrape, from the table."""
 

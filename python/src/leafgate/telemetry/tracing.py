@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -32,23 +31,18 @@ EXPORT_SECONDS: Final = 5
 _HEADERS: Final = (b"traceparent", b"tracestate")
 
 
-@dataclass(frozen=True)
-class TracingSettings:
-    """Where spans go. The headers may hold a credential, so they are not shown."""
-
-    endpoint: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    service_name: str = "leafgate"
-    sample_ratio: float = 1.0
-
-
 def traces_url(endpoint: str) -> str:
     """The URL of an OTLP receiver; one without a path gets the usual one."""
     parts = urlsplit(endpoint)
     return endpoint if parts.path not in ("", "/") else parts._replace(path="/v1/traces").geturl()
 
 
-def make_tracing(settings: TracingSettings) -> Tracing:
+def make_tracing(
+    endpoint: str,
+    headers: Mapping[str, str] | None = None,
+    service_name: str = "leafgate",
+    sample_ratio: float = 1.0,
+) -> Tracing:
     """A tracer that exports spans. ConfigError if the extra `otel` is not installed."""
     try:  # here, because the extra `otel` is optional and takes a tenth of a second to load
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
@@ -58,11 +52,11 @@ def make_tracing(settings: TracingSettings) -> Tracing:
         from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio  # noqa: PLC0415
     except ImportError:
         raise ConfigError("tracing needs the extra 'otel': install leafgate[otel]") from None
-    about = {"service.name": settings.service_name, "service.version": __version__}
+    about = {"service.name": service_name, "service.version": __version__}
     provider = TracerProvider(
-        resource=Resource.create(about), sampler=ParentBasedTraceIdRatio(settings.sample_ratio), shutdown_on_exit=False
+        resource=Resource.create(about), sampler=ParentBasedTraceIdRatio(sample_ratio), shutdown_on_exit=False
     )
-    exporter = OTLPSpanExporter(traces_url(settings.endpoint), headers=dict(settings.headers), timeout=EXPORT_SECONDS)
+    exporter = OTLPSpanExporter(traces_url(endpoint), headers=dict(headers or {}), timeout=EXPORT_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return Tracing(provider)
 

@@ -43,7 +43,7 @@ class TooManyGuessesError(Exception):
 
 @dataclass(frozen=True)
 class Sha256Hash:
-    """Enough for a secret that was drawn at random: there is nothing to guess."""
+    """Enough for a random secret, which cannot be guessed."""
 
     digest: bytes
 
@@ -74,7 +74,7 @@ SecretHash = Sha256Hash | ScryptHash
 
 @dataclass(frozen=True)
 class TokenEntry:
-    """One token: the principal it stands for, its hash, and the scopes it has (None: nothing was said)."""
+    """One token: the principal it stands for, its hash, and its scopes; None if none were configured."""
 
     name: str
     hash: SecretHash
@@ -107,7 +107,7 @@ class BearerTokens:
     async def find(self, secret: str) -> TokenEntry | None:
         """The entry that a secret belongs to."""
         secret_bytes = secret.encode("utf-8", "surrogatepass")
-        # Whose secret fits a quick hash need not wait behind those who guess at slow ones.
+        # A caller whose secret fits a fast hash does not wait for callers that try slow ones.
         quick = _fitting(self._quick, secret_bytes)
         if quick is not None or not self._slow:
             return quick
@@ -148,7 +148,7 @@ def new_token() -> str:
 
 
 def hash_secret(secret: str) -> str:
-    """The hash of a secret as a configuration has it: fast for our own tokens, slow for whatever a person chose."""
+    """The hash of a secret for a configuration: fast for our own tokens, slow for a secret that a person chose."""
     secret_bytes = secret.encode("utf-8", "surrogatepass")
     if _OWN_TOKEN.fullmatch(secret):
         return f"sha256:{hashlib.sha256(secret_bytes).hexdigest()}"

@@ -1,7 +1,7 @@
 """Principals and their capabilities: what a token grants, and what an MCP request needs.
 
 `KnownUser` carries a principal from the HTTP side to the MCP side: the SDK ties a session to the user that opened it.
-On stdio, and over HTTP without authentication, there is no principal and every request passes.
+On stdio, and over HTTP without authentication, requests have no principal, and all are allowed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TokenRefusedError(Exception):
 
 @dataclass(frozen=True)
 class VerifiedToken:
-    """What a good token says."""
+    """The content of a valid token."""
 
     name: str
     scopes: tuple[str, ...]
@@ -33,7 +33,7 @@ class Verifier(Protocol):
     """Checks tokens of an authorization server."""
 
     async def verify(self, token: str) -> VerifiedToken:
-        """What the token says; TokenRefusedError unless everything about it is right."""
+        """Return the content of the token, or raise TokenRefusedError."""
         ...
 
 
@@ -49,11 +49,6 @@ def principal_in(scope: Mapping[str, Any]) -> Principal | None:
     """The principal of an HTTP request; None without authentication."""
     user = scope.get("user")
     return user.principal if isinstance(user, KnownUser) else None
-
-
-def principal_of(request: Any) -> Principal | None:
-    """The principal that a message belongs to; None on stdio, and over HTTP without authentication."""
-    return principal_in(getattr(request, "scope", None) or {})
 
 
 def present_principal() -> Principal | None:
@@ -129,7 +124,7 @@ def is_for_clients(path: str) -> bool:
 
 
 def needed_for(method: str, params: Mapping[str, Any] | None, own_tools: Collection[str]) -> Capability | None:
-    """`own_tools` are the gateway's: a server's tool of the same name, where those are listed, is executed."""
+    """The capability that a request needs; None if every caller may send it. `own_tools` are the gateway's tools."""
     if method in _FOR_ALL or method.startswith("notifications/"):
         return None
     if method.startswith(OWN_METHODS):
@@ -143,5 +138,5 @@ def needed_for(method: str, params: Mapping[str, Any] | None, own_tools: Collect
 
 
 def _names_tasks(params: Mapping[str, Any] | None) -> bool:
-    wanted = (params or {}).get("notifications")
-    return isinstance(wanted, Mapping) and bool(wanted.get("taskIds"))
+    notifications = (params or {}).get("notifications")
+    return isinstance(notifications, Mapping) and bool(notifications.get("taskIds"))

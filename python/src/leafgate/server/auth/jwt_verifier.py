@@ -43,7 +43,7 @@ MAX_DOCUMENT: Final = 256 * 1024
 MAX_KEYS: Final = 64
 MIN_RSA_BITS: Final = 2_048
 
-# Which keys can make which signatures. A signature that needs a shared secret is in no row.
+# The keys of each algorithm. Algorithms with a shared secret are not supported.
 KEY_TYPES: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -54,7 +54,7 @@ KEY_TYPES: Final[Mapping[str, tuple[str, str | None]]] = {
 
 
 class KeysError(Exception):
-    """A document that holds no usable keys."""
+    """The document has no usable keys; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class KeptKeys:
     clock: Clock
     _keys: KeySet = KeySet()
     _requested_at: float = -math.inf
-    _got: float = -math.inf
+    _loaded_at: float = -math.inf
     _one_at_a_time: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def keys(self, *, again: bool = False) -> KeySet:
@@ -144,23 +144,23 @@ class KeptKeys:
             async with self._one_at_a_time:
                 if self._is_due(again):
                     await self._renew()
-        return self._keys if self.clock() - self._got <= STALE_SECONDS else KeySet()
+        return self._keys if self.clock() - self._loaded_at <= STALE_SECONDS else KeySet()
 
     def _is_due(self, again: bool) -> bool:
         now = self.clock()
-        return (again or now - self._got >= self.fresh) and now - self._requested_at >= self.ask_again
+        return (again or now - self._loaded_at >= self.fresh) and now - self._requested_at >= self.ask_again
 
     async def _renew(self) -> None:
         self._requested_at = self.clock()
         try:
             self._keys = read_keys(await self.read())
-            self._got = self.clock()
+            self._loaded_at = self.clock()
         except (KeysError, OSError, httpx2.HTTPError, TimeoutError) as error:
             log.warning("the signing keys at %s cannot be read: %s", self.where, str(error) or type(error).__name__)
 
 
 def keys_of_file(path: Path, *, clock: Clock = time.monotonic) -> KeySource:
-    """A file, looked at again every second: it is small, and a key that was taken out must not open anything."""
+    """The keys in a file, which is read again every second, so that a removed key stops working."""
 
     def read() -> bytes:
         with path.open("rb") as file:
@@ -171,7 +171,7 @@ def keys_of_file(path: Path, *, clock: Clock = time.monotonic) -> KeySource:
 
 
 def keys_of_url(url: str, *, clock: Clock = time.monotonic) -> KeySource:
-    """A URL: https, or http on this very machine."""
+    """The keys at a URL: https, or http on this machine."""
     parts = urlsplit(url)
     is_here = is_loopback(parts.hostname or "")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_here):
@@ -242,7 +242,7 @@ class JwtVerifier:
             raise TokenRefusedError("the token is not a JWT") from None
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self.rules.algorithms:
-            raise TokenRefusedError("the token is not signed with an algorithm that is taken here")
+            raise TokenRefusedError("the token is not signed with an algorithm that is accepted here")
         if "crit" in header or not isinstance(kid, str | None) or not _is_for_access(header.get("typ", "JWT")):
             raise TokenRefusedError("the token has a header that is not understood")
         return str(algorithm), kid

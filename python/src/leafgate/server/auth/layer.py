@@ -70,7 +70,7 @@ def challenge(
     bearer = ", ".join(f'{name}="{value}"' for name, value in parts.items())
     response.headers.append("WWW-Authenticate", f"Bearer {bearer}")
     if basic and response.status_code == 401:
-        # A person's browser can show a page only after asking for a name and a password: the token is the password.
+        # A browser then asks its user for a name and a password, and the token is the password.
         response.headers.append("WWW-Authenticate", 'Basic realm="leafgate", charset="UTF-8"')
     return response
 
@@ -115,7 +115,7 @@ class ResourceMetadata:
 def metadata_routes(present: Callable[[], ResourceMetadata | None], path: str) -> list[Route]:
     """The document, made for each request, at the root and at the paths that clients make of the endpoint's URL."""
 
-    async def tell(request: Request) -> Response:
+    async def show(request: Request) -> Response:
         metadata = present()
         below = request.path_params.get("below", "")
         own_path = "" if metadata is None else urlsplit(metadata.resource or "").path.rstrip("/")
@@ -123,7 +123,7 @@ def metadata_routes(present: Callable[[], ResourceMetadata | None], path: str) -
             return PlainTextResponse("Not Found", 404)
         return JSONResponse(metadata.document(request.scope), headers={"Access-Control-Allow-Origin": "*"})
 
-    return [Route(WELL_KNOWN, tell), Route(f"{WELL_KNOWN}{{below:path}}", tell)]
+    return [Route(WELL_KNOWN, show), Route(f"{WELL_KNOWN}{{below:path}}", show)]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Auth:
 
 
 class AuthLayer:
-    """The layer round everything that needs a token. `auth` is read for every request: a reload may replace it."""
+    """The layer around all that needs a token. `auth` is called for every request: a reload may replace it."""
 
     def __init__(self, app: ASGIApp, auth: Callable[[], Auth], report_refusal: ReportRefusal = ignore_refusal) -> None:
         self._app = AuthContextMiddleware(app)
@@ -215,7 +215,7 @@ class _Refusal(Exception):
 
 
 async def _admit(auth: Auth, scope: Scope) -> Principal:
-    """Who asks, if they may ask here at all."""
+    """The principal of a request; _Refusal if it may not use this path."""
     secret, for_clients = _secret(scope), is_for_clients(scope["path"])
     if secret is None and (auth.required or not for_clients):
         raise _Refusal(None, "a token is needed")
@@ -229,10 +229,10 @@ async def _admit(auth: Auth, scope: Scope) -> Principal:
 
 
 def _secret(scope: Scope) -> str | None:
-    """The secret that a request carries, if any."""
+    """The secret in a request; None if it has none."""
     query = scope.get("query_string", b"").decode("latin-1")
     if any(name.lower() == "access_token" for name, _ in parse_qsl(query, keep_blank_values=True)):
-        raise _Refusal("invalid_request", "a token has no place in a URL")
+        raise _Refusal("invalid_request", "a token must not be in a URL")
     values = Headers(scope=scope).getlist("authorization")
     if not values:
         return None
@@ -248,7 +248,7 @@ def _secret(scope: Scope) -> str | None:
 
 
 def _takes_basic(scope: Scope) -> bool:
-    """Browsers send a password along unasked, with what other pages made them send too: so only where it only reads."""
+    """Whether a password is accepted: only for reading, because browsers also send it with requests of other sites."""
     return scope["method"] in ("GET", "HEAD") and not is_for_clients(scope["path"])
 
 
@@ -264,7 +264,7 @@ def _password(value: str) -> str:
 
 @dataclass(eq=False)
 class WhileKnown:
-    """The way of one answer to its client.
+    """Sends one answer, and checks the principal again while it is sent.
 
     `rules` returns the current rules: while they are the same object, and the last check is recent, nothing is checked.
     `refusal` checks the client again: None where its token still holds.

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from leafgate.browse.measure import Answer, GoldQuery, no_match_recall, percentile, scores
+from leafgate.cli.routing import Answer, GoldQuery, no_match_recall, percentile, scores
 
 A, B, C = ("s", "a"), ("s", "b"), ("s", "c")
 
