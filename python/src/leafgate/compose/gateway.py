@@ -28,6 +28,7 @@ from leafgate.model.errors import ConfigError, StoreError
 from leafgate.model.tool import META_TOOLS, ExposureMode
 from leafgate.ports import TASKS, AuditLog, Offers
 from leafgate.server.auth.layer import ResourceMetadata, ignore_refusal, metadata_routes
+from leafgate.server.definitions import fit_for_lists
 from leafgate.server.front import Front
 from leafgate.server.host_guard import host_rules
 from leafgate.server.http import Web
@@ -141,6 +142,7 @@ class Gateway:
             server_states=self.fleet.states,
             audit=self._audit,
             tasks=self._tasks,
+            fit=fit_for_lists,
             prefix_names=config.prefix_names,
         )
 

@@ -63,12 +63,14 @@ from leafgate.ports import (
     AuditLog,
     BrowseStates,
     CacheHint,
+    FitForLists,
     OfferKind,
     Offers,
     ResultCache,
     TaskRecord,
     Tasks,
     Upstream,
+    fit_as_written,
 )
 
 log = logging.getLogger("leafgate.gateway")
@@ -105,6 +107,7 @@ class GatewayParts(Delivery):
     server_states: Callable[[], Mapping[str, str]] = dict  # by server: starting, up or down
     audit: AuditLog | None = None
     tasks: Tasks | None = None  # None: no client is given a task; the gateway waits for each
+    fit: FitForLists = fit_as_written
     prefix_names: bool = False  # True: listed names have their server's name in front, also where no other has them
 
 
@@ -195,7 +198,9 @@ class GatewayRuntime:
         """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
         parts = self._parts
         store, pinned, embedder = parts.index_store, parts.pinned, parts.embedder
-        snapshot = build_snapshot(offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder)
+        snapshot = build_snapshot(
+            offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder, fit=parts.fit
+        )
         if self._catalog_caches():
             _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
         return snapshot
