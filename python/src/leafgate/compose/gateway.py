@@ -220,13 +220,14 @@ class Gateway:
         # Whether a gateway is ready is public; the names of its servers are for callers with a token.
         names = trying if not self.front.asks_for_tokens else ["behind it"] * bool(trying)
         missing = [f"the server {name} has neither come up nor failed yet" for name in names]
-        return missing if self.refresher.is_caught_up else [*missing, "the catalog has not been built yet"]
+        is_built = self.runtime.catalog_version > 0 or self.runtime.changes.are_shown
+        return missing if is_built else [*missing, "the catalog has not been built yet"]
 
     async def wait_until_ready(self) -> None:
         """Return once the servers have started, the catalog has their offers, and no notification of that is due: a
         client that connects now is not notified of what its first list already has."""
         await self.fleet.wait_for_start()
-        await self.refresher.catch_up()
+        await self.runtime.changes.wait()
         await self._announcements.wait_until_sent()
 
     def announcing(self, server: GatewayServer) -> AbstractAsyncContextManager[None]:
@@ -358,8 +359,8 @@ class _Announcements:
             await self._send(server, runtime)
 
     async def _send(self, server: GatewayServer, runtime: GatewayRuntime, *, of_start: bool = False) -> None:
-        await runtime.catalog_ready.wait()
         self._waiting, pending, self._pending = anyio.Event(), self._pending, {}
+        await runtime.changes.wait()
         if None in pending:
             await server.clients.announce_changes(runtime.catalog_version, of_start=of_start)
         for uri in pending:

@@ -111,16 +111,47 @@ class GatewayParts(Delivery):
     prefix_names: bool = False  # True: listed names have their server's name in front, also where no other has them
 
 
+class CatalogChanges:
+    """Numbers the changes of what servers offer, and says which of them the snapshot has."""
+
+    def __init__(self) -> None:
+        self.announced = 0
+        self._shown = 0
+        self._progress = Event()
+
+    def announce(self) -> None:
+        """The offers have changed."""
+        self.announced += 1
+
+    def show(self, number: int) -> None:
+        """The changes up to this number are in the snapshot."""
+        self._shown = number
+        self._progress.set()
+        self._progress = Event()
+
+    @property
+    def are_shown(self) -> bool:
+        return self._shown >= self.announced
+
+    async def wait(self) -> None:
+        """Return once the snapshot has every change that was announced until now. Later ones are not waited for: a
+        server that changes all the time would make every caller wait."""
+        number = self.announced
+        while self._shown < number:
+            await self._progress.wait()
+
+
 class GatewayRuntime:
     """One gateway. Its catalog is a snapshot that is swapped whole."""
 
     def __init__(self, parts: GatewayParts) -> None:
+        self._native: NativeOffers | None = None
+        self._native_ahead: tuple[Snapshot, NativeOffers] | None = None  # of the snapshot that is shown next
         self._use(parts)
         self._show(build_snapshot(Offers(), parts.clean))
         self.catalog_version = 0  # of the snapshot
-        self.catalog_ready = Event()  # not set while the catalog is being rebuilt
-        self.catalog_ready.set()
-        self._has_started = False  # whether the servers had their first chance to start
+        self.changes = CatalogChanges()
+        self._has_started = False  # whether the servers had their first chance to start, and what they offer is shown
         self._weight = DefinitionWeight(total(parts.count))
 
     def _use(self, parts: GatewayParts) -> None:
@@ -129,9 +160,11 @@ class GatewayRuntime:
         self._tasks = TaskKeeper(self._upstream, parts.tasks)
 
     def reconfigure(self, parts: GatewayParts) -> None:
-        """Other parts from now on. The catalog stays as it is until it is prepared anew."""
+        """Other parts from now on. The catalog stays as it is until it is prepared anew; the next request waits for it.
+        """
         before = self._catalog_caches() if parts.reach == self._parts.reach else []
         self._use(parts)
+        self._has_started = False
         for cache in self._catalog_caches():
             if not any(cache is other for other in before):
                 cache.renew(self._catalog_name())
@@ -140,7 +173,8 @@ class GatewayRuntime:
     def _show(self, snapshot: Snapshot) -> None:
         """A snapshot from now on, with no views of it yet."""
         self.snapshot = snapshot
-        self._native: NativeOffers | None = None
+        prepared, self._native_ahead = self._native_ahead, None
+        self._native = prepared[1] if prepared is not None and prepared[0] is snapshot else None
         self._visible: Views[Snapshot] = Views()
         self._visible_native: Views[NativeOffers] = Views()
         self._schemas: dict[str, Hydrated] = {}  # of tools that were the best match, by id
@@ -189,13 +223,13 @@ class GatewayRuntime:
 
     def list_hint(self, kinds: Iterable[OfferKind]) -> CacheHint:
         """For how long the lists of these kinds stay as they are; not at all while the catalog is being rebuilt."""
-        if not self.catalog_ready.is_set():
+        if not self.changes.are_shown:
             return CacheHint()
         hints = [hint for kind in kinds if (hint := self._parts.upstream.list_hint(kind)) is not None]
         return reduce(CacheHint.narrow, hints, CacheHint(LONGEST_LIST_TTL_MS, is_public=True)) if hints else CacheHint()
 
     def prepare(self, offers: Offers) -> Snapshot:
-        """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
+        """A new snapshot over these offers. Nothing is shown of it yet, so that a thread can do it."""
         parts = self._parts
         store, pinned, embedder = parts.index_store, parts.pinned, parts.embedder
         snapshot = build_snapshot(
@@ -203,6 +237,8 @@ class GatewayRuntime:
         )
         if self._catalog_caches():
             _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
+        if self._native is not None:  # it was asked for, and will be again
+            self._native_ahead = snapshot, self._name_offers(snapshot)
         return snapshot
 
     def adopt(self, snapshot: Snapshot) -> None:
@@ -554,13 +590,16 @@ class GatewayRuntime:
         return args
 
     async def wait_for_catalog(self) -> None:
-        """Wait for servers on their first start and for a catalog that is being rebuilt; both for a while."""
-        if not self._has_started:
-            await self._parts.upstream.wait_for_start()
-            self._has_started = True
-        if not self.catalog_ready.is_set():
-            with move_on_after(CATCH_UP_SECONDS):
-                await self.catalog_ready.wait()
+        """Wait for servers on their first start, and until the catalog has what they offer; both for a while.
+
+        Nothing waits for later changes of servers: only for those of the configuration.
+        """
+        if self._has_started:
+            return
+        await self._parts.upstream.wait_for_start()
+        with move_on_after(CATCH_UP_SECONDS):
+            await self.changes.wait()
+        self._has_started = True
 
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition are not checked by anything

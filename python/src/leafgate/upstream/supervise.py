@@ -50,6 +50,10 @@ MAX_ROUNDS: Final = 10
 # A list whose TTL has ended is asked for again, so often at most. One without a TTL, or whose changes are announced, is
 # not urgent.
 SHORTEST_TTL: Final = 5.0
+# A server that announces changes without end is listed ever less often: each list is a new catalog for all clients.
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 30.0
+CALM_SECONDS: Final = 5.0  # without an announced change; then the next one is listed at once again
 UNHURRIED_TTL: Final = 60.0
 WATCH_SECONDS: Final = 2.0  # for a stateless server to acknowledge that it reports updates of a resource
 LONGEST_TTL: Final = 24 * 60 * 60.0
@@ -183,6 +187,7 @@ class SupervisedServer:
         self._places = _places(spec)
         self._ended = anyio.Event()
         self._stale = anyio.Event()
+        self._hurry = anyio.Event()  # set where a new list must not wait for the pause after the last one
         self._timed_out = anyio.Event()
         self.watched_uris = set(watched_uris)  # of the resources whose updates are reported
         self._watch_change = anyio.Event()
@@ -216,6 +221,7 @@ class SupervisedServer:
         self.spec = spec
         self._places = _places(spec)
         self._stale.set()
+        self._hurry.set()
 
     async def request(self, method: str, params: Params, client: ClientChannel | None = None) -> dict[str, Any]:
         """The raw result of a request. Raises UpstreamFailure only."""
@@ -375,10 +381,13 @@ class SupervisedServer:
         return replace(hint, ttl_ms=0 if self._stale.is_set() else max(0, hint.ttl_ms - age_ms))
 
     async def _refresh_when_stale(self, client: Client) -> None:
-        failures = 0
+        failures, pause = 0, FIRST_PAUSE
         while True:
+            waiting_since = anyio.current_time()
             with anyio.move_on_after(self._seconds_to_next_list(failures)):
                 await self._stale.wait()
+            is_calm = anyio.current_time() - waiting_since >= max(pause, CALM_SECONDS)
+            pause = FIRST_PAUSE if is_calm else min(2 * pause, LONGEST_PAUSE)
             self._stale = anyio.Event()
             try:
                 await self._list(client)
@@ -386,6 +395,9 @@ class SupervisedServer:
             except (MCPError, UpstreamFailure) as error:
                 failures += 1
                 log.warning("[%s] cannot be listed again: %s; its last offers stay", self.spec.name, error)
+            with anyio.move_on_after(pause):
+                await self._hurry.wait()
+            self._hurry = anyio.Event()
 
     def _seconds_to_next_list(self, failures: int) -> float | None:
         """When to list again without an announced change; None: never, as the handshake era has no TTLs.
