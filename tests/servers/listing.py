@@ -2,7 +2,8 @@
 
 LISTING_FILE is JSON with `tools`, `resources`, `resourceTemplates` and `prompts`. LISTING_ERA is `handshake` or
 `stateless`. With LISTING_CHURN, it lists so many tools, other ones each time, and announces a change every 20 ms.
-LISTING_COUNT is a file with the number of times that it listed its tools.
+LISTING_COUNT is a file with the number of times that it listed its tools. Two of its tools do something: `update`
+announces the update of any resource, `ask` (stateless) needs an answer of the client.
 """
 
 import json
@@ -61,6 +62,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **COMPLETE}
     if method in KEYS:
         return {KEYS[method]: entries(KEYS[method]), **COMPLETE}
+    if method == "tools/call" and params["name"] == "update":
+        send({"method": "notifications/resources/updated", "params": params["arguments"]})
+    if method == "tools/call" and params["name"] == "ask" and "inputResponses" not in params:
+        form = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
+        return {"resultType": "input_required", "inputRequests": {"q": {"method": "elicitation/create", "params": form}}}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": f"{params['name']} did nothing"}], **COMPLETE}
     if method == "resources/read":

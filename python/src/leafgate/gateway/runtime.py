@@ -337,7 +337,7 @@ class GatewayRuntime:
         The page of an app goes as it is to a client that shows such pages: it is code for a sandbox, not for a model.
         """
         with self._observe("resources/read", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             server, own_uri = await self.address_of(uri, request) or (self._upstream.server_of_resource(uri), uri)
             if server is None:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
@@ -345,6 +345,11 @@ class GatewayRuntime:
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
             clean = await self._clean_native(raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ())))
             return native.rename_contents(clean, own_uri, uri)
+
+    async def _admit_read(self, scope: str, request: Request) -> None:
+        """Wait for the catalog, and count a native read as one of the meta-tool that does the same."""
+        await self.wait_for_catalog()
+        await take_quota(self._parts.controls, request, scope)
 
     async def address_of(self, uri: str, request: Request) -> Address | None:
         """Where an app page or a file of a skill is; None for other resources, for which nothing is worked out."""
@@ -355,7 +360,7 @@ class GatewayRuntime:
     async def read_directory(self, uri: str, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """The direct children of a directory of a skill."""
         with self._observe("resources/directory/read", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             offers = await self.native_to(request)
             raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
             return await self._clean_native(raw, keep=("uri", "nextCursor"))
@@ -363,7 +368,7 @@ class GatewayRuntime:
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
         """The entry of one skill, as its server has it now, and its server's hint."""
         with self._observe("skills/get", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
             server, skill, hint = await native.get_skill(offers, self._upstream, uri, request.client, is_whole=is_whole)
             entry = skill.as_json(self._clean_json(skill.frontmatter), partial(offers.write_uri, server))
@@ -372,7 +377,7 @@ class GatewayRuntime:
     async def get_prompt_native(self, name: str, args: Mapping[str, str], request: Request) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
         with self._observe("prompts/get", request):
-            await self.wait_for_catalog()
+            await self._admit_read("prompt_get", request)
             prompt = (await self.native_to(request)).prompts.get(name)
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])

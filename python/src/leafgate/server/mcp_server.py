@@ -466,7 +466,7 @@ class GatewayServer(Server[Any]):
     def _request(self, ctx: Context, arrival: Arrival | None = None) -> Request:
         """The request as it was made at the front, with the way back to its client."""
         arrival = arrival or self._arrival(ctx)
-        channel = McpChannel(ctx, arrival.client, self.extensions)
+        channel = McpChannel(ctx, arrival.client, self.extensions, user=arrival.user)
         params = ctx.session.client_params
         name = "" if params is None else params.client_info.name
         return replace(arrival.request, client=channel, ask=channel.approve, client_name=name)

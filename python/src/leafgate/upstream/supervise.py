@@ -47,6 +47,7 @@ log = logging.getLogger("leafgate.upstream")
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
 MAX_ROUNDS: Final = 10
+ANSWER_SECONDS: Final = 600.0  # for a person at a client to answer a question
 # A list whose TTL has ended is asked for again, so often at most. One without a TTL, or whose changes are announced, is
 # not urgent.
 SHORTEST_TTL: Final = 5.0
@@ -72,10 +73,18 @@ class BackChannel:
     In the handshake era a question (sampling, elicitation, roots) has no address. It goes to the one client with a call
     under way; with no client or several it is refused, because the question of one client must never reach another.
     In the stateless era the questions come as the result of the call.
+
+    A log line has no address either, and may be about a call that ended long ago. Lines are passed on for as long as
+    all calls on a connection were made by one user; then to the clients with calls under way.
     """
 
     def __init__(self) -> None:
         self._clients: list[ClientChannel] = []
+        self._users: set[str] = set()
+
+    def start(self) -> None:
+        """A new connection, on which no call was made yet."""
+        self._users = {client.user for client in self._clients}
 
     @contextmanager
     def open_to(self, client: ClientChannel | None) -> Iterator[None]:
@@ -84,6 +93,8 @@ class BackChannel:
             yield
             return
         self._clients.append(client)
+        if len(self._users) < 2:
+            self._users.add(client.user)
         try:
             yield
         finally:
@@ -102,6 +113,8 @@ class BackChannel:
         return await self._ask("roots/list", None, types.ListRootsResult)
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
+        if len(self._users) > 1:
+            return
         line = _as_json(params)
         for client in {client.owner: client for client in self._clients}.values():
             await client.log(line)
@@ -112,9 +125,16 @@ class BackChannel:
             return types.ErrorData(code=types.INVALID_REQUEST, message="no single client can be asked")
         question = {} if params is None else _as_json(params)
         try:
-            return kind.model_validate(await self._clients[-1].ask(method, question))
+            return kind.model_validate(await _ask_in_time(self._clients[-1], method, question))
         except GatewayError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=error.body.message)
+
+
+async def _ask_in_time(client: ClientChannel, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer of a client; GatewayError if it cannot be asked, or does not answer for too long."""
+    with anyio.move_on_after(ANSWER_SECONDS):
+        return await client.ask(method, params)
+    raise GatewayError("UPSTREAM_ERROR", f"the client did not answer {method} in time")
 
 
 def _as_json(params: BaseModel) -> dict[str, Any]:
@@ -139,7 +159,7 @@ async def answer_questions(raw: Mapping[str, Any], client: ClientChannel | None)
         if client is None or not isinstance(question, Mapping):
             raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and there is no client to ask")
         try:
-            answers[str(key)] = await client.ask(str(question.get("method")), question.get("params") or {})
+            answers[str(key)] = await _ask_in_time(client, str(question.get("method")), question.get("params") or {})
         except GatewayError as error:
             raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
     state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
@@ -231,12 +251,10 @@ class SupervisedServer:
         ended = self._ended
         self._under_way += 1
         try:
-            with note_refusal() as refusal:
-                async with self._places:
-                    with self._back.open_to(client):
-                        return await self._request_until_complete(
-                            connection.session, method, add_client_params(method, params, client), client
-                        )
+            with note_refusal() as refusal, self._back.open_to(client):
+                return await self._request_until_complete(
+                    connection.session, method, add_client_params(method, params, client), client
+                )
         except Exception as error:
             failure = classify(error, refusal.status)
             if failure.code == "UPSTREAM_UNAVAILABLE":
@@ -285,9 +303,10 @@ class SupervisedServer:
         served_types = ("task",) if method == "tools/call" and TASKS in self._extensions else ()
 
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            return await raw_request(
-                session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
-            )
+            async with self._places:  # not while a client is asked: that may take as long as a person takes
+                return await raw_request(
+                    session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
+                )
 
         if self._has_early_tasks:
             if method == "tools/call" and runs_as_task(self.offers.tools, params.get("name")):
@@ -324,6 +343,7 @@ class SupervisedServer:
         ended = self._ended = anyio.Event()
         end = ServerEnd()
         self._life_id = secrets.token_hex(8)
+        self._back.start()
         came_up = False
         client = Client(
             open_streams(self.spec, ended, self._listeners.intake, end),
@@ -458,7 +478,7 @@ class SupervisedServer:
                     async def follow(events: Any = events, group: Any = group) -> None:
                         async for event in events:
                             uri = getattr(event, "uri", None)
-                            self._stale.set() if uri is None else self._listeners.on_update(uri)
+                            self._stale.set() if uri is None else self._report_update(uri)
                         group.cancel_scope.cancel()
 
                     group.start_soon(follow)
@@ -498,7 +518,12 @@ class SupervisedServer:
         if isinstance(message, _LIST_CHANGES):
             self._stale.set()
         elif isinstance(message, types.ResourceUpdatedNotification):
-            self._listeners.on_update(message.params.uri)
+            self._report_update(message.params.uri)
+
+    def _report_update(self, uri: str) -> None:
+        """Report the update of a resource that is watched here: a server cannot report those of another one."""
+        if uri in self.watched_uris:
+            self._listeners.on_update(uri)
 
     def _is_modern(self) -> bool:
         return self._connection is not None and self._connection.protocol_version in MODERN_PROTOCOL_VERSIONS
