@@ -27,6 +27,10 @@ _MAX_CHARACTERS: Final = 400_000  # of all strings; more than any schema that in
 _MAX_TEXT: Final = 20_000  # characters of one string that rules read; a longer string is itself a finding
 _MAX_DECODED: Final = 20
 _EXCERPT: Final = 80
+# Both begin where a blank begins: a search from each place in it would take quadratic time.
+_LONG_BLANK: Final = re.compile(
+    r"(?<![ \t\u00a0\u2800\u3000])[ \t\u00a0\u2800\u3000]{120,}+\S|(?<!\s)[ \t\r]*+\n(?:[ \t\r]*+\n){14,}+[ \t]*+\S"
+)
 _SEPARATORS: Final = re.compile(r"[\s*`_]+")
 _LEET: Final = str.maketrans("013457", "oieast")
 
@@ -174,7 +178,7 @@ def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
         yield ScanFinding("marker", where, 0.6 if turns > 1 else 0.4, "opening of a chat turn")
     if check_links(without, "flag")[1]:
         yield ScanFinding("exfiltration", where, 0.5, "a link that can carry data")
-    if re.search(r"[ \t\u00a0\u2800\u3000]{120,}\S|\n(?:[ \t\r]*\n){14,}[ \t]*\S", without):
+    if _LONG_BLANK.search(without):
         yield ScanFinding("hidden-instruction", where, 0.5, "text after a long blank")
 
 
@@ -201,7 +205,8 @@ def _fold(text: str) -> str:
     """Return what the rules read: one case, one width, single spaces, spaced letters joined, digits as letters."""
     words = shadow(text) if not text.isascii() else text.lower()
     words = re.sub(r"(?<![^\W_])(?:[^\W\d_][ .\-_*]{1,3}){5,}[^\W\d_](?![^\W_])", _join_letters, words)
-    words = re.sub(r"[a-z0-9]*[0-9][a-z0-9]*", _unleet, words)
+    # Whole words, also those without a digit: a pattern that looks for the digit takes quadratic time on a long word.
+    words = re.sub(r"[a-z0-9]+", _unleet, words)
     return _SEPARATORS.sub(" ", words) + "\n" + (re.sub(r"\s+", " ", text.lower()) if not text.isascii() else "")
 
 
@@ -212,6 +217,8 @@ def _join_letters(match: re.Match[str]) -> str:
 
 def _unleet(match: re.Match[str]) -> str:
     word = match[0]
+    if word.isalpha():
+        return word
     return word.translate(_LEET) if len(word) > 3 and sum(map(str.isalpha, word)) >= 2 else word
 
 

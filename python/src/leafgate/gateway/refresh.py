@@ -8,6 +8,7 @@ when a name changes that it mentions: a scan takes milliseconds, and catalogs ar
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,9 +17,10 @@ import anyio
 from anyio import to_thread
 
 from leafgate.catalog.pins import digest
-from leafgate.catalog.scan import Scan, scan_definition
+from leafgate.catalog.scan import FLAG_AT, Scan, ScanFinding, scan_definition
 from leafgate.catalog.tool_names import OtherNames, ToolNames
 from leafgate.gateway.runtime import GatewayRuntime
+from leafgate.gateway.serving import estimate_size
 from leafgate.ports import Offers, ToolListing
 
 log = logging.getLogger("leafgate.gateway")
@@ -27,6 +29,9 @@ scan_log = logging.getLogger("leafgate.scan")
 # What is done after a rebuild waits until nothing has changed for so long; at the start, not longer than START_SECONDS.
 CALM_SECONDS: Final = 2.0
 START_SECONDS: Final = 10.0
+# Bytes of new definitions of one server that a rebuild scans, which takes some ten seconds; more are flagged unread.
+MAX_SCANNED: Final = 8 * 1024 * 1024
+NOT_SCANNED: Final = Scan(FLAG_AT, (ScanFinding("oversize", "", FLAG_AT, "too many definitions at once"),))
 MAX_LOGGED: Final = 20  # risks in the log for one rebuild; the status has all of them
 
 
@@ -58,6 +63,7 @@ class DefinitionScanner:
             names_by_server.setdefault(listing.server, []).append(_name(listing))
         names = ToolNames(names_by_server)
         scans: dict[tuple[str, str], tuple[Scan, OtherNames]] = {}
+        sizes: Counter[str] = Counter()
         risks: list[Risk] = []
         tools: list[ToolListing] = []
         texts = [ToolListing(server, {"description": text}) for server, text in offers.instructions.items()]
@@ -66,8 +72,12 @@ class DefinitionScanner:
             entry = self._scans.get(key)
             if entry is None or not entry[1].has_same_answers(names):
                 others = OtherNames(names, listing.server)
-                entry = scan_definition(listing.definition, others), others
-            scan, _ = scans[key] = entry
+                sizes[listing.server] += estimate_size(listing.definition, limit=MAX_SCANNED)
+                is_read = sizes[listing.server] <= MAX_SCANNED
+                entry = scan_definition(listing.definition, others) if is_read else NOT_SCANNED, others
+            scan, _ = entry
+            if scan is not NOT_SCANNED:
+                scans[key] = entry
             if scan.flagged:
                 kinds = tuple(dict.fromkeys(finding.kind for finding in scan.findings))
                 risks.append(Risk(listing.server, _name(listing)[:240] or "instructions", scan.risk, kinds))
