@@ -66,7 +66,10 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         send({"method": "notifications/resources/updated", "params": params["arguments"]})
     if method == "tools/call" and params["name"] == "ask" and "inputResponses" not in params:
         form = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
-        return {"resultType": "input_required", "inputRequests": {"q": {"method": "elicitation/create", "params": form}}}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {"q": {"method": "elicitation/create", "params": form}},
+        }
     if method == "tools/call":
         return {"content": [{"type": "text", "text": f"{params['name']} did nothing"}], **COMPLETE}
     if method == "resources/read":

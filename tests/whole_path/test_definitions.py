@@ -22,7 +22,11 @@ from mcp import Client
 pytestmark = pytest.mark.anyio
 
 ICONS = [{"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "light"}]
-SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"type": "string"}}}
+SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+}
 ANNOTATIONS = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
 PROSE = {"title": "Title", "description": "Description.", "_meta": {"vendor/key": {"deep": [1]}}, "icons": ICONS}
 # A right definition of each kind with every field there is, and the member that names it.
@@ -162,4 +166,10 @@ async def test_no_wrong_field_of_a_server_keeps_a_list_from_clients(tmp_path: Pa
         flagged = httpx2.get(f"{gateway.url}/status").json()["flagged"]
         assert {flag["server"] for flag in flagged if flag["code"] == "does-not-fit-lists"} == {"wrong"}
         places_flagged = {flag["where"] for flag in flagged}
-        assert {"/annotations/priority", "/icons/0/theme", "/arguments/0/required", "/_meta", "/title"} <= places_flagged
+        assert {
+            "/annotations/priority",
+            "/icons/0/theme",
+            "/arguments/0/required",
+            "/_meta",
+            "/title",
+        } <= places_flagged

@@ -98,7 +98,11 @@ def test_servers_that_do_not_come_up(ada: Person) -> None:
     with answering(401) as closed, answering(403) as forbidden, answering(404) as lost, answering(200, b"hi") as site:
         servers = {
             "fine": NOTES,
-            "odd": {"command": sys.executable, "args": [str(SERVERS / "listing.py")], "env": {"LISTING_FILE": str(odd)}},
+            "odd": {
+                "command": sys.executable,
+                "args": [str(SERVERS / "listing.py")],
+                "env": {"LISTING_FILE": str(odd)},
+            },
             "deaf": {**faulty, "env": {"FAULTY_FOLDER": str(ada.folder), "FAULTY_DEAF": "1"}},
             "ends": {"command": sys.executable, "args": ["-c", complaint], "env": {"API_TOKEN": SECRET}},
             "nowhere": {"command": "no-such-program-here"},

@@ -94,9 +94,8 @@ class MapOffer:
 class Arrival:
     """A message as it arrived: its JSON, its sender, and the Request made of it.
 
-    `client` is the same for all requests of one client, `user` for all clients of one user, as far as that can be known.
-    `refusal` says why the caller cannot have the map or the
-    envelope it asks for.
+    `client` is the same for all requests of one client, `user` for all clients of one user, as far as that is known.
+    `refusal` says why the caller cannot have the map or the envelope it asks for.
     """
 
     message: Any
