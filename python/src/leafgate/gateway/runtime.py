@@ -160,7 +160,7 @@ class GatewayRuntime:
         self._tasks = TaskKeeper(self._upstream, parts.tasks)
 
     def reconfigure(self, parts: GatewayParts) -> None:
-        """Other parts from now on. The catalog stays as it is until it is prepared anew; the next request waits for it."""
+        """Other parts from now on. The catalog stays until it is prepared anew, which the next request waits for."""
         before = self._catalog_caches() if parts.reach == self._parts.reach else []
         self._use(parts)
         self._has_started = False
