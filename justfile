@@ -8,9 +8,9 @@ cores := `getconf _NPROCESSORS_ONLN`
 
 # List the recipes.
 default:
-    @just --list 2>/dev/null || npx --yes rust-just --list
+    @bash scripts/just.sh --list
 
-# Install what is missing: uv into .tools, the environment into .venv, the npm packages. Quick when nothing is.
+# Install what is missing: uv and just into .tools, the environment into .venv, the npm packages. Quick when nothing is.
 setup:
     @bash scripts/setup.sh
 
@@ -107,6 +107,9 @@ maps: setup
     .tools/uv-env/bin/uv pip install --quiet --no-deps --target .tools/ranks/python dashscope==2.0.2
     {{ python }} maps/build.py .tools/ranks
 
-# Pin the Python requirements anew, with hashes.
+# Pin the Python requirements and the tools of the set-up anew, with hashes.
 lock: setup
     cd python && ../.tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --extra metaspace --extra fast --extra otel --extra redis --group dev pyproject.toml -o requirements.txt
+    head -3 scripts/tools.txt | grep '^#' >.tools/tools.txt
+    grep -o '^[a-z-]*==[0-9.]*' scripts/tools.txt | .tools/uv-env/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate - >>.tools/tools.txt
+    mv .tools/tools.txt scripts/tools.txt

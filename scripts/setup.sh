@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Brings the checkout into working order: .tools (uv), .venv (Python), typescript/node_modules and typescript/dist.
+# Brings the checkout into working order: .tools (uv, just), .venv (Python), typescript/node_modules and
+# typescript/dist. With `tools`, only the first.
 # Each step leaves a stamp of what it was made from, and is passed over while the stamp fits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,11 +42,16 @@ if ! node -e 'process.exit(Number.parseInt(process.versions.node) < 20 ? 1 : 0)'
     exit 1
 fi
 
-if [ ! -x .tools/uv-env/bin/uv ]; then
-    echo "setup: uv into .tools" >&2
+wanted=$(cksum <scripts/tools.txt)
+if [ ! -x .tools/uv-env/bin/just ] || ! fits .tools/tools.stamp "$wanted"; then
+    echo "setup: uv and just into .tools" >&2
     base=$(find_python)
-    quietly "$base" -m venv .tools/uv-env
-    quietly .tools/uv-env/bin/python -m pip install --disable-pip-version-check uv==0.13.7
+    [ -x .tools/uv-env/bin/python ] || quietly "$base" -m venv .tools/uv-env
+    quietly .tools/uv-env/bin/python -m pip install --disable-pip-version-check --require-hashes -r scripts/tools.txt
+    echo "$wanted" >.tools/tools.stamp
+fi
+if [ "${1:-}" = tools ]; then
+    exit 0
 fi
 uv=.tools/uv-env/bin/uv
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,7 +27,8 @@ def setup(folder: Path, **programs: str) -> str:
     checkout, bin = folder / "checkout", folder / "bin"
     (checkout / "scripts").mkdir(parents=True)
     bin.mkdir()
-    shutil.copy(ROOT / "scripts" / "setup.sh", checkout / "scripts")
+    for name in ("setup.sh", "tools.txt"):
+        shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
     for name in ("bash", "dirname", "mkdir", "cat", "cp", "rm", "mktemp", "cksum"):
         (bin / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     for name, does in programs.items():
@@ -56,3 +58,18 @@ def setup(folder: Path, **programs: str) -> str:
 def test_setup_says_why_it_failed(tmp_path: Path, programs: dict[str, str], said: list[str]) -> None:
     printed = setup(tmp_path, **programs)
     assert [words for words in said if words not in printed] == [], printed
+
+
+def test_the_tools_are_pinned_by_version_and_hash() -> None:
+    pins = (ROOT / "scripts" / "tools.txt").read_text()
+    assert re.findall(r"^(\S+)==\S+ \\$", pins, re.MULTILINE) == ["rust-just", "uv"]
+    entries = [line for line in pins.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"\S+==\S+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in entries)
+
+
+def test_npx_runs_the_pinned_just_and_asks_no_registry() -> None:
+    version = re.search(r"^rust-just==(\S+)", (ROOT / "scripts" / "tools.txt").read_text(), re.MULTILINE)
+    assert version is not None
+    command = ["npx", "--yes", "--offline", "--cache", "/nonexistent", "rust-just", "--version"]
+    done = subprocess.run(command, cwd=ROOT / "docs", capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == f"just {version[1]}", done.stderr

@@ -41,6 +41,22 @@ OfferKind = Literal["tools", "resources", "templates", "prompts", "skills"]
 
 
 @dataclass(frozen=True)
+class ListedForm:
+    """What of a definition can stand in a list, None if nothing can; and what was removed: pointers, with reasons."""
+
+    definition: Mapping[str, Any] | None
+    removed: tuple[tuple[str, str], ...] = ()
+
+
+FitForLists = Callable[[OfferKind, Mapping[str, Any]], ListedForm]
+
+
+def fit_as_written(kind: OfferKind, definition: Mapping[str, Any]) -> ListedForm:
+    """For gateways whose lists no client reads: every definition as it is."""
+    return ListedForm(definition)
+
+
+@dataclass(frozen=True)
 class Offers:
     """Everything that servers offer, each with its server's name. `instructions` are texts for models, by server."""
 

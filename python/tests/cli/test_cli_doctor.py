@@ -92,10 +92,17 @@ def test_a_file_in_order(ada: Person) -> None:
 
 def test_servers_that_do_not_come_up(ada: Person) -> None:
     faulty = {"command": sys.executable, "args": [str(SERVERS / "faulty.py")]}
+    odd = ada.folder / "odd.json"
+    odd.write_text(json.dumps({"tools": [{"name": "add", "inputSchema": {}, "title": 5}], "prompts": [{"name": 5}]}))
     complaint = f"import sys; print('cannot read {SECRET} at line 5', file=sys.stderr); sys.exit(3)"
     with answering(401) as closed, answering(403) as forbidden, answering(404) as lost, answering(200, b"hi") as site:
         servers = {
             "fine": NOTES,
+            "odd": {
+                "command": sys.executable,
+                "args": [str(SERVERS / "listing.py")],
+                "env": {"LISTING_FILE": str(odd)},
+            },
             "deaf": {**faulty, "env": {"FAULTY_FOLDER": str(ada.folder), "FAULTY_DEAF": "1"}},
             "ends": {"command": sys.executable, "args": ["-c", complaint], "env": {"API_TOKEN": SECRET}},
             "nowhere": {"command": "no-such-program-here"},
@@ -113,6 +120,9 @@ def test_servers_that_do_not_come_up(ada: Person) -> None:
     assert ran.code == 1
     assert SECRET not in ran.said
     assert found["fine"]["state"] == "ok"
+    assert found["odd"]["state"] == "warn"
+    assert found["odd"]["said"].endswith("definitions that break MCP's types: 2")
+    assert "add /title" in found["odd"]["fix"]
     assert "does not answer within 5 s" in found["deaf"]["said"]
     assert "  | cannot read (hidden) at line 5" in found["ends"]["said"]
     assert "not on PATH" in found["command of nowhere"]["said"]

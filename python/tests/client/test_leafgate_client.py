@@ -233,7 +233,7 @@ async def gateway_endpoint(folder: Path, upstream: str, map_name: str) -> AsyncI
     web = gateway.web()
     async with gateway.running(), gateway.announcing(server):
         await gateway.fleet.wait_for_start()
-        await gateway.refresher.catch_up()
+        await gateway.runtime.changes.wait()
         async with served(web_app(server, replace(web, compress_from=COMPRESS_FROM))) as url:
             yield url
 

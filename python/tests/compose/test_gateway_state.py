@@ -77,7 +77,7 @@ async def running(file: Path) -> AsyncIterator[Gateway]:
     gateway = compose(load_config(file))
     async with gateway.running():
         await gateway.fleet.wait_for_start()
-        await gateway.refresher.catch_up()
+        await gateway.runtime.changes.wait()
         yield gateway
 
 

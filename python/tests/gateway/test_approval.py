@@ -38,7 +38,8 @@ class Clock:
 class Channel:
     """A client of the stateless era."""
 
-    owner, log_level, takes_input_requests, takes_any_json = "anonymous", None, True, True
+    owner = user = "anonymous"
+    log_level, takes_input_requests, takes_any_json = None, True, True
     meta: Mapping[str, Any] = {}
 
     def __init__(self, resume: Mapping[str, Any] | None = None, elicitation: Any = None) -> None:

@@ -11,6 +11,7 @@ from leafgate.clean.cleaner import Cleaner
 from leafgate.gateway.native import Key, native_offers, public_names
 from leafgate.gateway.snapshot import build_snapshot
 from leafgate.ports import Offers, ToolListing
+from leafgate.server.definitions import fit_for_lists
 
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -62,7 +63,8 @@ def test_a_prefixed_name_is_the_same_with_and_without_other_servers() -> None:
 def listed(definition: dict[str, Any]) -> dict[str, Any]:
     offers = Offers(tools=[ToolListing("one", definition)])
     cleaner = Cleaner()
-    (tool,) = native_offers(build_snapshot(offers, cleaner), lambda value: cleaner.json(value).value).tools.values()
+    snapshot = build_snapshot(offers, cleaner, fit=fit_for_lists)
+    (tool,) = native_offers(snapshot, lambda value: cleaner.json(value).value).tools.values()
     return dict(tool.definition)
 
 

@@ -125,7 +125,7 @@ LEAF = {CODEC_META_KEY: {"map_id": "a" * 64, "ids": [1, 2, 3]}}
 class Listener:
     """A caller that remembers what it heard."""
 
-    owner = "me"
+    owner = user = "me"
     takes_input_requests = True
     takes_any_json = False
     log_level = "info"

@@ -108,7 +108,7 @@ def test_a_task_without_a_result_is_a_failure_without_its_words(end: Mapping[str
 class FakeClient:
     """A client that notes what reaches it."""
 
-    owner = "me"
+    owner = user = "me"
     takes_input_requests = True
     takes_any_json = True
     resume: Mapping[str, Any] = {}

@@ -95,3 +95,71 @@ async def test_an_answer_that_is_read_slowly_comes_whole(server: Served) -> None
             assert taken, f"the connection ended after {heard} bytes"
             heard += taken
             await anyio.sleep(0.05)
+
+
+POST = b"POST / HTTP/1.1\r\nhost: here\r\n"
+SECOND = b"GET /second HTTP/1.1\r\nhost: here\r\n\r\n"
+NO_CHUNKS = b"\r\n0\r\n\r\n"
+AMBIGUOUS = [
+    POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n" + NO_CHUNKS,
+    POST + b"Transfer-Encoding:\tCHUNKED\r\nContent-Length: 5\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding:\r\n chunked\r\ncontent-length: 5\r\n" + NO_CHUNKS,
+    POST + b"x: y\r\n transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\nhello",
+    POST + b"x: y\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\nhello",
+    POST + b"x: y\rtransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\nhello",
+    POST.replace(b"\r\n", b"\n") + b"content-length: 5\n\nhello",
+    POST + b"content-length: 5\r\ncontent-length: 0\r\n\r\nhello",
+    POST + b"content-length: 5\r\ncontent-length: 5\r\n\r\nhello",
+    POST + b"content-length: 5, 5\r\n\r\nhello",
+    POST + b"content-length: +5\r\n\r\nhello",
+    POST + b"content-length: 0x5\r\n\r\nhello",
+    POST + b"content-length : 5\r\n\r\nhello",
+    POST + b"transfer-encoding: xchunked\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding: gzip, chunked\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding: chunked, identity\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding : chunked\r\n" + NO_CHUNKS,
+    POST + b"transfer-encoding: \x0bchunked\r\n" + NO_CHUNKS,
+    POST.replace(b"1.1", b"1.0") + b"connection: keep-alive\r\ntransfer-encoding: chunked\r\n" + NO_CHUNKS,
+    POST.replace(b"1.1", b"1.2") + b"content-length: 0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nhost: here\r\nhost: there\r\ncontent-length: 0\r\n\r\n",
+    b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\n5;a\nhello\r\n0\r\n\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+    POST + b"transfer-encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("protocol", [BoundedHead, BoundedH11])
+async def test_after_a_request_of_doubtful_length_nothing_more_is_served(
+    protocol: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[str] = []
+
+    async def note_path(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        paths.append(scope["path"])
+        await Response("done")(scope, receive, send)
+
+    def exchange(port: int, said: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(said)
+            client.shutdown(socket.SHUT_WR)
+            answer = b""
+            while more := client.recv(65_536):
+                answer += more
+            return answer
+
+    monkeypatch.setitem(globals(), "app", note_path)
+    async with served(protocol) as running:
+        for raw in AMBIGUOUS:
+            paths.clear()
+            answer = await to_thread.run_sync(exchange, running.port, raw + SECOND)
+            assert answer.startswith(b"HTTP/1.1 400 "), raw
+            assert "/second" not in paths, raw
+        for length in (b"content-length: 5\r\n\r\nhello", b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"):
+            paths.clear()
+            await to_thread.run_sync(exchange, running.port, POST + length + SECOND)
+            assert paths == ["/", "/second"]

@@ -39,7 +39,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 class Asker:
     """A client behind the gateway."""
 
-    owner = "me"
+    owner = user = "me"
     resume: Mapping[str, Any] = {}
     meta: Mapping[str, Any] = {}
     log_level = None

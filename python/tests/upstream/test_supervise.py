@@ -8,13 +8,15 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
+from mcp.types import ErrorData
 
 from leafgate.model.errors import UpstreamFailure
-from leafgate.upstream import ServerSpec, StdioServer
+from leafgate.model.request import ClientChannel
+from leafgate.upstream import ServerSpec, StdioServer, supervise
 from leafgate.upstream.fleet import Fleet
 
 pytestmark = pytest.mark.anyio
@@ -123,3 +125,26 @@ async def test_at_the_end_no_process_is_left(tmp_path: Path) -> None:
         pid = int(text(await call_moody(fleet, "pid", {})))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+class Silent:
+    """A client that never answers."""
+
+    owner = user = "me"
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_a_question_that_is_not_answered_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "ANSWER_SECONDS", 0.05)
+    client = cast(ClientChannel, Silent())
+    with anyio.fail_after(PATIENCE):
+        with pytest.raises(UpstreamFailure) as raised:
+            await supervise.answer_questions({"inputRequests": {"q": {"method": "elicitation/create"}}}, client)
+        assert "in time" in str(raised.value)
+        back = supervise.BackChannel()
+        with back.open_to(client):
+            answer = await back.list_roots(None)
+        assert isinstance(answer, ErrorData)

@@ -440,8 +440,16 @@ def _copy(value: Any, clean: Clean, depth: int = 0) -> Any:
     return _scalar(value)
 
 
+_MEMBER_TYPES: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("execution", "_meta"), OBJECTS),
+    **{"icons": ARRAYS, "mimeType": str, "size": int},
+}
+
+
 def _copy_members(definition: Mapping[str, Any], keys: Iterable[str], clean: Clean) -> dict[str, Any]:
-    return {key: _copy(definition[key], clean) for key in keys if definition.get(key)}
+    """Copy those of the members that there are, except what is not of a member's type: readers rely on it."""
+    members = ((key, definition.get(key)) for key in keys)
+    return {key: _copy(value, clean) for key, value in members if value and isinstance(value, _MEMBER_TYPES[key])}
 
 
 def _scalar(value: object) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+from leafgate.catalog.tool_names import OtherNames, ToolNames
 from leafgate.clean.invisibles import strip_invisibles
 from leafgate.clean.markers import neutralise_markers, neutralise_turns, shadow
 from leafgate.clean.result import MAX_DEPTH
@@ -22,9 +23,14 @@ from leafgate.data import check_types, expand, load_table
 
 FLAG_AT: Final = 0.5  # a definition with this risk should be reviewed by a person
 _MAX_STRINGS: Final = 5_000
+_MAX_CHARACTERS: Final = 400_000  # of all strings; more than any schema that intake accepts
 _MAX_TEXT: Final = 20_000  # characters of one string that rules read; a longer string is itself a finding
 _MAX_DECODED: Final = 20
 _EXCERPT: Final = 80
+# Both begin where a blank begins: a search from each place in it would take quadratic time.
+_LONG_BLANK: Final = re.compile(
+    r"(?<![ \t\u00a0\u2800\u3000])[ \t\u00a0\u2800\u3000]{120,}+\S|(?<!\s)[ \t\r]*+\n(?:[ \t\r]*+\n){14,}+[ \t]*+\S"
+)
 _SEPARATORS: Final = re.compile(r"[\s*`_]+")
 _LEET: Final = str.maketrans("013457", "oieast")
 
@@ -83,17 +89,24 @@ class Scan:
 
 
 def scan_definition(
-    definition: Mapping[str, Any], other_names: Iterable[str] = (), *, own_names: Iterable[str] = ()
+    definition: Mapping[str, Any], other_names: Iterable[str] | OtherNames = (), *, own_names: Iterable[str] = ()
 ) -> Scan:
     """Scan one definition. `other_names`: tools of other servers; `own_names`: tools of the same server."""
-    foreign = frozenset(name for name in other_names if _is_distinctive(name)) - frozenset(own_names)
     own_name = definition.get("name")
+    if isinstance(other_names, OtherNames):
+        foreign = other_names
+    else:
+        own = [*own_names, *([own_name] if isinstance(own_name, str) else [])]
+        foreign = OtherNames(ToolNames({"own": own, "others": other_names}), "own")
     findings: list[ScanFinding] = []
+    characters = 0
     for count, (where, text, is_name) in enumerate(_strings(definition)):
-        if count >= _MAX_STRINGS:
-            findings.append(ScanFinding("oversize", where, 0.5, f"more than {_MAX_STRINGS} strings"))
+        characters += min(len(text), _MAX_TEXT)
+        if count >= _MAX_STRINGS or characters > _MAX_CHARACTERS:
+            message = f"more than {_MAX_STRINGS} strings or {_MAX_CHARACTERS} characters"
+            findings.append(ScanFinding("oversize", where, 0.5, message))
             break
-        findings += _scan_string(where, text, foreign - {own_name})
+        findings += _scan_string(where, text, foreign)
         if is_name and _REVEALING_NAME.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()):
             findings.append(ScanFinding("exfiltration", where.rpartition("/")[0], 0.3, f"parameter {text[:_EXCERPT]}"))
     if isinstance(own_name, str):
@@ -134,7 +147,7 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
         level = below
 
 
-def _scan_string(where: str, text: str, foreign: frozenset[str]) -> Iterator[ScanFinding]:
+def _scan_string(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFinding]:
     if len(text) > _MAX_TEXT:
         yield ScanFinding("oversize", where, 0.3, f"{len(text)} characters")
         text = text[:_MAX_TEXT]
@@ -165,11 +178,11 @@ def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
         yield ScanFinding("marker", where, 0.6 if turns > 1 else 0.4, "opening of a chat turn")
     if check_links(without, "flag")[1]:
         yield ScanFinding("exfiltration", where, 0.5, "a link that can carry data")
-    if re.search(r"[ \t\u00a0\u2800\u3000]{120,}\S|\n(?:[ \t\r]*\n){14,}[ \t]*\S", without):
+    if _LONG_BLANK.search(without):
         yield ScanFinding("hidden-instruction", where, 0.5, "text after a long blank")
 
 
-def _scan_words(where: str, text: str, foreign: frozenset[str]) -> Iterator[ScanFinding]:
+def _scan_words(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFinding]:
     words = _fold(text)
     for rule in RULES:
         hits = (pattern.search(words) for pattern in rule.patterns)
@@ -179,11 +192,10 @@ def _scan_words(where: str, text: str, foreign: frozenset[str]) -> Iterator[Scan
             yield ScanFinding(rule.kind, where, round(weight, 3), _excerpt(matches[0]))
     steering = _STEERING.search(words)
     mention = steering or _MENTION.search(words)
-    folded = shadow(text)
-    for name in sorted(foreign) if mention else ():
-        if mention and re.search(rf"(?<![\w-]){re.escape(name.lower())}(?![\w-])", folded):
-            yield ScanFinding("shadowing", where, 0.6 if steering else 0.5, f"{name}: {_excerpt(mention)}")
-            break
+    name = None if mention is None else foreign.find(shadow(text))
+    if mention is not None and name is not None:
+        excerpt = f"{name[:_EXCERPT]}: {_excerpt(mention)}"
+        yield ScanFinding("shadowing", where, 0.6 if steering else 0.5, excerpt)
     others = _OTHER_TOOLS.search(words)
     if others:
         yield ScanFinding("shadowing", where, 0.5, _excerpt(others))
@@ -193,7 +205,8 @@ def _fold(text: str) -> str:
     """Return what the rules read: one case, one width, single spaces, spaced letters joined, digits as letters."""
     words = shadow(text) if not text.isascii() else text.lower()
     words = re.sub(r"(?<![^\W_])(?:[^\W\d_][ .\-_*]{1,3}){5,}[^\W\d_](?![^\W_])", _join_letters, words)
-    words = re.sub(r"[a-z0-9]*[0-9][a-z0-9]*", _unleet, words)
+    # Whole words, also those without a digit: a pattern that looks for the digit takes quadratic time on a long word.
+    words = re.sub(r"[a-z0-9]+", _unleet, words)
     return _SEPARATORS.sub(" ", words) + "\n" + (re.sub(r"\s+", " ", text.lower()) if not text.isascii() else "")
 
 
@@ -204,6 +217,8 @@ def _join_letters(match: re.Match[str]) -> str:
 
 def _unleet(match: re.Match[str]) -> str:
     word = match[0]
+    if word.isalpha():
+        return word
     return word.translate(_LEET) if len(word) > 3 and sum(map(str.isalpha, word)) >= 2 else word
 
 
@@ -235,18 +250,13 @@ def _decode_blob(blob: str) -> str | None:
     return None
 
 
-def _scan_identity(name: str, foreign: frozenset[str]) -> Iterator[ScanFinding]:
+def _scan_identity(name: str, foreign: OtherNames) -> Iterator[ScanFinding]:
     """Report a name that looks like another tool's, or that mixes alphabets."""
     folded = shadow(name)
-    if not name.isascii() and any(shadow(other) == folded for other in foreign):
+    if not name.isascii() and folded in foreign:
         yield ScanFinding("shadowing", "/name", 0.8, f"{name[:_EXCERPT]} looks like another tool's name")
     elif not name.isascii() and folded.isascii():
         yield ScanFinding("shadowing", "/name", 0.5, f"{name[:_EXCERPT]} is written in look-alike letters")
-
-
-def _is_distinctive(name: str) -> bool:
-    """Is the name more than a plain word (`search`), which any description may use?"""
-    return len(name) > 4 and re.search(r"[_\-A-Z0-9]", name[1:]) is not None
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:

@@ -21,12 +21,16 @@ from leafgate.clean.sanitize import sanitize_text
 from leafgate.cli.doctor_config import Finding, Group, collect_log
 from leafgate.cli.gateway_client import TOKEN_VARIABLE, root_of, token_headers
 from leafgate.compose.secrets import HIDDEN, secrets_of
+from leafgate.ports import OfferKind
+from leafgate.server.definitions import fit_for_lists
 from leafgate.server.host_guard import url_host
 from leafgate.upstream import HttpServer, ServerSpec
 from leafgate.upstream.fleet import Fleet
+from leafgate.upstream.raw_session import ServerOffers
 from leafgate.upstream.supervise import SupervisedServer
 
 SECONDS: Final = 5.0
+MISFITS: Final = 5  # definitions that are named
 MOMENT: Final = 0.2  # seconds for the last lines of an ended child to arrive through its pipe
 _SERVERS: Final = Group("servers")
 _GATEWAY: Final = Group("gateway")
@@ -69,6 +73,11 @@ async def _finding(member: SupervisedServer, seconds: float, lines: Sequence[str
         if tools == 0 and not member.offers.resources and not member.offers.prompts:
             message = f"answers in {seconds:.1f} s, and offers nothing"
             return _SERVERS.warn(spec.name, message, "check include and exclude")
+        misfits = _misfits(member.offers)
+        if misfits:
+            message = f"answers in {seconds:.1f} s, {tools} tools; definitions that break MCP's types: {len(misfits)}"
+            fix = "report them to its author; lists leave out what is wrong: " + ", ".join(misfits[:MISFITS])
+            return _SERVERS.warn(spec.name, message, fix)
         return _SERVERS.ok(spec.name, f"answers in {seconds:.1f} s, {tools} tools")
     code, _, detail = (member.last_failure or "UPSTREAM_TIMEOUT: no answer").partition(": ")
     if isinstance(spec.reach, HttpServer):
@@ -80,6 +89,18 @@ async def _finding(member: SupervisedServer, seconds: float, lines: Sequence[str
         text = text.replace(secret, HIDDEN)
     # Neither secrets nor terminal control sequences.
     return _SERVERS.fail(spec.name, redact_text(sanitize_text(text).value).value, fix)
+
+
+def _misfits(offers: ServerOffers) -> list[str]:
+    """The definitions that are not listed as they are: the name of each, and the place of what is wrong."""
+    kinds: tuple[OfferKind, ...] = ("tools", "resources", "templates", "prompts")
+    misfits: list[str] = []
+    for kind in kinds:
+        for definition in getattr(offers, kind):
+            form = fit_for_lists(kind, definition)
+            name = definition.get("name") or definition.get("uri") or definition.get("uriTemplate")
+            misfits += [f"{sanitize_text(str(name)[:60]).value} {form.removed[0][0]}".strip()] if form.removed else []
+    return misfits
 
 
 def _child_trouble(spec: ServerSpec, code: str, detail: str, exit_code: int | None) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from leafgate.model.errors import ConfigError, StoreError
 from leafgate.model.tool import META_TOOLS, ExposureMode
 from leafgate.ports import TASKS, AuditLog, Offers
 from leafgate.server.auth.layer import ResourceMetadata, ignore_refusal, metadata_routes
+from leafgate.server.definitions import fit_for_lists
 from leafgate.server.front import Front
 from leafgate.server.host_guard import host_rules
 from leafgate.server.http import Web
@@ -141,6 +142,7 @@ class Gateway:
             server_states=self.fleet.states,
             audit=self._audit,
             tasks=self._tasks,
+            fit=fit_for_lists,
             prefix_names=config.prefix_names,
         )
 
@@ -218,13 +220,14 @@ class Gateway:
         # Whether a gateway is ready is public; the names of its servers are for callers with a token.
         names = trying if not self.front.asks_for_tokens else ["behind it"] * bool(trying)
         missing = [f"the server {name} has neither come up nor failed yet" for name in names]
-        return missing if self.refresher.is_caught_up else [*missing, "the catalog has not been built yet"]
+        is_built = self.runtime.catalog_version > 0 or self.runtime.changes.are_shown
+        return missing if is_built else [*missing, "the catalog has not been built yet"]
 
     async def wait_until_ready(self) -> None:
         """Return once the servers have started, the catalog has their offers, and no notification of that is due: a
         client that connects now is not notified of what its first list already has."""
         await self.fleet.wait_for_start()
-        await self.refresher.catch_up()
+        await self.runtime.changes.wait()
         await self._announcements.wait_until_sent()
 
     def announcing(self, server: GatewayServer) -> AbstractAsyncContextManager[None]:
@@ -356,8 +359,8 @@ class _Announcements:
             await self._send(server, runtime)
 
     async def _send(self, server: GatewayServer, runtime: GatewayRuntime, *, of_start: bool = False) -> None:
-        await runtime.catalog_ready.wait()
         self._waiting, pending, self._pending = anyio.Event(), self._pending, {}
+        await runtime.changes.wait()
         if None in pending:
             await server.clients.announce_changes(runtime.catalog_version, of_start=of_start)
         for uri in pending:

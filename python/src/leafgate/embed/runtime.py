@@ -38,6 +38,7 @@ from leafgate.model.request import Ask, Request, cannot_ask
 from leafgate.model.rights import CapabilityPolicy, Quotas
 from leafgate.model.tool import ChoiceCard, ExposureMode, HydrationResult
 from leafgate.ports import ArtifactStore, Offers, ResultCache, ToolListing
+from leafgate.server.definitions import fit_for_lists
 from leafgate.server.front import Front, MapOffer
 from leafgate.server.http import Web, bind, serve_http
 from leafgate.server.mcp_server import GatewayServer, Surface
@@ -121,6 +122,7 @@ class ProxyRuntime:
                 budget=budget,
                 browse_states=MemoryBrowseStates() if cache_stable else None,
                 embedder=embedder,
+                fit=fit_for_lists,
             )
         )
 

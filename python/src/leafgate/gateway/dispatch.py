@@ -176,6 +176,7 @@ class CleanClient:
         self._inner = inner
         self._cleaner = cleaner
         self.owner = inner.owner
+        self.user = inner.user
         self.takes_input_requests = inner.takes_input_requests
         self.takes_any_json = inner.takes_any_json
         self.resume = inner.resume

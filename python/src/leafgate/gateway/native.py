@@ -108,8 +108,8 @@ def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefi
     """The native view of a snapshot. What intake left out is left out here too. `prefix`: see `public_names`."""
 
     def define(listing: ToolListing, key: str, public: str) -> dict[str, Any]:
-        definition = clean_json(listing.definition)
-        return {**(_without_misfits(definition) if isinstance(definition, Mapping) else {}), key: public}
+        fields = {name: value for name, value in clean_json(listing.definition).items() if value is not None}
+        return {**fields, key: public}
 
     def define_named(listing: ToolListing, name: str) -> dict[str, Any]:
         fields = define(listing, "name", name)
@@ -120,10 +120,10 @@ def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefi
     def by_uri(listings: Iterable[ToolListing], key: str) -> dict[str, Mapping[str, Any]]:
         definitions: dict[str, Mapping[str, Any]] = {}
         for listing in listings:
-            uri = listing.definition.get(key)
-            public = _write_uri(publics, listing.server, uri) if isinstance(uri, str) else ""
-            if public and public not in definitions:
-                definitions[public] = define(listing, key, public)
+            uri = str(listing.definition.get(key))
+            public = _write_uri(publics, listing.server, uri)
+            if (listing.server, uri) in resources and public not in definitions:
+                definitions[public] = {"name": clean_json(uri), **define(listing, key, public)}
         return definitions
 
     def define_tool(listing: ToolListing, name: str) -> dict[str, Any]:
@@ -142,8 +142,11 @@ def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefi
     offers = snapshot.offers
     skills = _skills(offers.skills)
     publics = _public_uris(offers, skills)
-    items = {(item.server, item.upstream_name): item for item in snapshot.tools.catalog}
+    items, resources, prompts = (
+        {(item.server, item.upstream_name): item for item in shelf.catalog} for shelf in snapshot.shelves
+    )
     tools = _by_public_name((each for each in offers.tools if (each.server, _name(each)) in items), prefix=prefix)
+    listed_prompts = (each for each in offers.prompts if (each.server, _name(each)) in prompts)
     return NativeOffers(
         tools={
             public: NativeTool(items[listing.server, _name(listing)], define_tool(listing, public))
@@ -151,7 +154,7 @@ def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefi
         },
         prompts={
             public: NativePrompt(listing.server, _name(listing), define_named(listing, public))
-            for public, listing in _by_public_name(offers.prompts, prefix=prefix).items()
+            for public, listing in _by_public_name(listed_prompts, prefix=prefix).items()
         },
         resources=by_uri(offers.resources, "uri"),
         templates=by_uri(offers.templates, "uriTemplate"),
@@ -230,35 +233,6 @@ def _write_uri(publics: Mapping[Address, str], server: str, uri: str) -> str:
         if (server, parent) in publics:
             return f"{publics[server, parent]}{uri.removeprefix(parent)}"
     return uri
-
-
-# A client refuses the whole list for one definition with a field of another type.
-_FIELD_TYPES: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("title", "description", "mimeType"), str),
-    **dict.fromkeys(("annotations", "outputSchema", "execution", "_meta"), dict),
-    **dict.fromkeys(("icons", "arguments"), list),
-}
-_ANNOTATION_TYPES: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"), bool),
-    **{"title": str, "audience": list, "priority": (int, float), "lastModified": str},
-}
-_ICON_TYPES: Final[Mapping[str, type]] = {"src": str, "mimeType": str, "sizes": list, "theme": str}
-_ICON_ADDRESS: Final = re.compile(r"https?://|data:image/", re.IGNORECASE)
-
-
-def _without_misfits(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition without fields of a wrong type, and without icons that are not images at an address or inline."""
-
-    def fitting(fields: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in fields.items() if isinstance(value, types.get(key, object))}
-
-    fields = fitting(definition, _FIELD_TYPES)
-    if "annotations" in fields:
-        fields["annotations"] = fitting(fields["annotations"], _ANNOTATION_TYPES)
-    if "icons" in fields:
-        icons = [fitting(icon, _ICON_TYPES) for icon in fields["icons"] if isinstance(icon, Mapping)]
-        fields["icons"] = [icon for icon in icons if _ICON_ADDRESS.match(icon.get("src", ""))]
-    return fields
 
 
 def _name(listing: ToolListing) -> str:

@@ -1,14 +1,15 @@
 """Keeps the catalog current: scans changed definitions, builds a new snapshot in a thread, and swaps it in.
 
-Ten thousand definitions take seconds to read, so no request waits for them. Changes that arrive while a snapshot is
-being built are gathered into the next one. Each definition is scanned once, by its digest: a scan takes milliseconds,
-and catalogs are rebuilt often.
+Ten thousand definitions take seconds to read, so requests wait for the first snapshot only. Changes that arrive while a
+snapshot is being built are gathered into the next one. Each definition is scanned once, by its digest, and once more
+when a name changes that it mentions: a scan takes milliseconds, and catalogs are rebuilt often.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,18 +17,22 @@ import anyio
 from anyio import to_thread
 
 from leafgate.catalog.pins import digest
-from leafgate.catalog.scan import Scan, scan_definition
+from leafgate.catalog.scan import FLAG_AT, Scan, ScanFinding, scan_definition
+from leafgate.catalog.tool_names import OtherNames, ToolNames
 from leafgate.gateway.runtime import GatewayRuntime
+from leafgate.gateway.serving import estimate_size
 from leafgate.ports import Offers, ToolListing
 
 log = logging.getLogger("leafgate.gateway")
 scan_log = logging.getLogger("leafgate.scan")
 
-# The scan of definitions that are shown already waits until nothing has changed for so long.
+# What is done after a rebuild waits until nothing has changed for so long; at the start, not longer than START_SECONDS.
 CALM_SECONDS: Final = 2.0
-
-# Server, digest of the definition, and the names of all tools, which a poisoned one may try to shadow.
-_Key = tuple[str, str, int]
+START_SECONDS: Final = 10.0
+# Bytes of new definitions of one server that a rebuild scans, which takes some ten seconds; more are flagged unread.
+MAX_SCANNED: Final = 8 * 1024 * 1024
+NOT_SCANNED: Final = Scan(FLAG_AT, (ScanFinding("oversize", "", FLAG_AT, "too many definitions at once"),))
+MAX_LOGGED: Final = 20  # risks in the log for one rebuild; the status has all of them
 
 
 @dataclass(frozen=True)
@@ -48,43 +53,52 @@ class DefinitionScanner:
 
     def __init__(self, hold: bool = False) -> None:
         self.hold = hold
-        self._scans: dict[_Key, Scan] = {}
-        self.risks: tuple[Risk, ...] = ()  # of the last scan
+        self.risks: tuple[Risk, ...] = ()
+        self._scans: dict[tuple[str, str], tuple[Scan, OtherNames]] = {}  # by server and digest of the definition
 
     def scan(self, offers: Offers) -> Offers:
-        """Log what is newly flagged. Returns the offers, without flagged tools and instructions where those are held
-        back."""
-        names: dict[str, list[str]] = {}
+        """The offers, without what is held back."""
+        names_by_server: dict[str, list[str]] = {}
         for listing in offers.tools:
-            names.setdefault(listing.server, []).append(_name(listing))
-        all_names = hash(frozenset((server, *own) for server, own in names.items()))
-        scans: dict[_Key, Scan] = {}
+            names_by_server.setdefault(listing.server, []).append(_name(listing))
+        names = ToolNames(names_by_server)
+        scans: dict[tuple[str, str], tuple[Scan, OtherNames]] = {}
+        sizes: Counter[str] = Counter()
         risks: list[Risk] = []
         tools: list[ToolListing] = []
         texts = [ToolListing(server, {"description": text}) for server, text in offers.instructions.items()]
         for listing in (*offers.tools, *texts):
-            key = (listing.server, digest(listing.definition), all_names)
-            scan = scans[key] = self._scans.get(key) or _scan(listing, names)
+            key = (listing.server, digest(listing.definition))
+            entry = self._scans.get(key)
+            if entry is None or not entry[1].has_same_answers(names):
+                others = OtherNames(names, listing.server)
+                sizes[listing.server] += estimate_size(listing.definition, limit=MAX_SCANNED)
+                is_read = sizes[listing.server] <= MAX_SCANNED
+                entry = scan_definition(listing.definition, others) if is_read else NOT_SCANNED, others
+            scan, _ = entry
+            if scan is not NOT_SCANNED:
+                scans[key] = entry
             if scan.flagged:
                 kinds = tuple(dict.fromkeys(finding.kind for finding in scan.findings))
                 risks.append(Risk(listing.server, _name(listing)[:240] or "instructions", scan.risk, kinds))
             if not scan.flagged or not self.hold:
                 tools.append(listing)
-        for risk in risks:
-            if risk not in self.risks:
-                effect = "held back" if self.hold else "shown all the same"
-                scan_log.warning(
-                    "[%s] %s: risk %.2f (%s); %s", risk.server, risk.tool, risk.risk, ", ".join(risk.kinds), effect
-                )
+        self._log(risks)
         self._scans, self.risks = scans, tuple(risks)
         passed = {id(listing) for listing in tools}
         instructions = {each.server: str(each.definition["description"]) for each in texts if id(each) in passed}
         return replace(offers, tools=[each for each in tools if "name" in each.definition], instructions=instructions)
 
-
-def _scan(listing: ToolListing, names: Mapping[str, Sequence[str]]) -> Scan:
-    others = [name for server, own in names.items() if server != listing.server for name in own]
-    return scan_definition(listing.definition, others, own_names=names.get(listing.server, ()))
+    def _log(self, risks: Iterable[Risk]) -> None:
+        """Log the risks that are new. A server that changes all its tools all the time does not fill the log."""
+        effect = "held back" if self.hold else "shown all the same"
+        before = {*self.risks}
+        new = [risk for risk in risks if risk not in before]
+        for risk in new[:MAX_LOGGED]:
+            kinds = ", ".join(risk.kinds)
+            scan_log.warning("[%s] %s: risk %.2f (%s); %s", risk.server, risk.tool, risk.risk, kinds, effect)
+        if len(new) > MAX_LOGGED:
+            scan_log.warning("%d more definitions were flagged; %s", len(new) - MAX_LOGGED, effect)
 
 
 def _name(listing: ToolListing) -> str:
@@ -101,44 +115,45 @@ class Refresher:
         self._scanner = scanner
         self._offers = offers
         self._stale = anyio.Event()
+        self._first_build: float | None = None
+        self._has_scanned = False
 
     def poke(self) -> None:
         """The offers have changed."""
-        if self.is_caught_up:
-            self._runtime.catalog_ready = anyio.Event()
+        self._runtime.changes.announce()
         self._stale.set()
-
-    @property
-    def is_caught_up(self) -> bool:
-        return self._runtime.catalog_ready.is_set()
-
-    async def catch_up(self) -> None:
-        """Return once every change that was poked for is in the snapshot."""
-        await self._runtime.catalog_ready.wait()
 
     async def run(self) -> None:
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
+            number = self._runtime.changes.announced
             offers = await self._offers()
+            # What comes after the start is scanned before it is shown; at the start only if it may be held back:
+            # a scan takes longer than the rest, and clients wait for their first list.
+            is_scanned = self._scanner.hold or self._has_scanned
             try:
-                if self._scanner.hold:  # then nothing is shown that was not scanned first
+                if is_scanned:
                     offers = await to_thread.run_sync(self._scanner.scan, offers)
                 self._runtime.adopt(await to_thread.run_sync(self._runtime.prepare, offers))
             except Exception:
                 log.exception("the catalog could not be rebuilt; the old one stays")
-            if not self._stale.is_set():
-                self._runtime.catalog_ready.set()
-                await self._scan_later(offers)
+            self._runtime.changes.show(number)
+            await self._finish(offers, is_scanned=is_scanned)
 
-    async def _scan_later(self, offers: Offers) -> None:
-        """Scan and weigh what is shown already, unless something changes meanwhile: starting is busy enough."""
-        with anyio.move_on_after(CALM_SECONDS):
+    async def _finish(self, offers: Offers, *, is_scanned: bool) -> None:
+        """Weigh what is shown, and scan it at the start, unless something changes meanwhile: that is shown first."""
+        now = anyio.current_time()
+        self._first_build = self._first_build or now
+        start_ends = self._first_build + START_SECONDS
+        with anyio.CancelScope(deadline=now + CALM_SECONDS if is_scanned else min(now + CALM_SECONDS, start_ends)):
             await self._stale.wait()
-            return
+        is_calm = not self._stale.is_set()
         try:
-            await to_thread.run_sync(self._runtime.weigh)
-            if not self._scanner.hold:
+            if not is_scanned and (is_calm or anyio.current_time() >= start_ends):
                 await to_thread.run_sync(self._scanner.scan, offers)
+                self._has_scanned = True
+            if is_calm:
+                await to_thread.run_sync(self._runtime.weigh)
         except Exception:
             log.exception("the definitions could not be scanned")

@@ -63,12 +63,14 @@ from leafgate.ports import (
     AuditLog,
     BrowseStates,
     CacheHint,
+    FitForLists,
     OfferKind,
     Offers,
     ResultCache,
     TaskRecord,
     Tasks,
     Upstream,
+    fit_as_written,
 )
 
 log = logging.getLogger("leafgate.gateway")
@@ -105,19 +107,51 @@ class GatewayParts(Delivery):
     server_states: Callable[[], Mapping[str, str]] = dict  # by server: starting, up or down
     audit: AuditLog | None = None
     tasks: Tasks | None = None  # None: no client is given a task; the gateway waits for each
+    fit: FitForLists = fit_as_written
     prefix_names: bool = False  # True: listed names have their server's name in front, also where no other has them
+
+
+class CatalogChanges:
+    """Numbers the changes of what servers offer, and says which of them the snapshot has."""
+
+    def __init__(self) -> None:
+        self.announced = 0
+        self._shown = 0
+        self._progress = Event()
+
+    def announce(self) -> None:
+        """The offers have changed."""
+        self.announced += 1
+
+    def show(self, number: int) -> None:
+        """The changes up to this number are in the snapshot."""
+        self._shown = number
+        self._progress.set()
+        self._progress = Event()
+
+    @property
+    def are_shown(self) -> bool:
+        return self._shown >= self.announced
+
+    async def wait(self) -> None:
+        """Return once the snapshot has every change that was announced until now. Later ones are not waited for: a
+        server that changes all the time would make every caller wait."""
+        number = self.announced
+        while self._shown < number:
+            await self._progress.wait()
 
 
 class GatewayRuntime:
     """One gateway. Its catalog is a snapshot that is swapped whole."""
 
     def __init__(self, parts: GatewayParts) -> None:
+        self._native: NativeOffers | None = None
+        self._native_ahead: tuple[Snapshot, NativeOffers] | None = None  # of the snapshot that is shown next
         self._use(parts)
         self._show(build_snapshot(Offers(), parts.clean))
         self.catalog_version = 0  # of the snapshot
-        self.catalog_ready = Event()  # not set while the catalog is being rebuilt
-        self.catalog_ready.set()
-        self._has_started = False  # whether the servers had their first chance to start
+        self.changes = CatalogChanges()
+        self._has_started = False  # whether the servers had their first chance to start, and what they offer is shown
         self._weight = DefinitionWeight(total(parts.count))
 
     def _use(self, parts: GatewayParts) -> None:
@@ -126,9 +160,10 @@ class GatewayRuntime:
         self._tasks = TaskKeeper(self._upstream, parts.tasks)
 
     def reconfigure(self, parts: GatewayParts) -> None:
-        """Other parts from now on. The catalog stays as it is until it is prepared anew."""
+        """Other parts from now on. The catalog stays until it is prepared anew, which the next request waits for."""
         before = self._catalog_caches() if parts.reach == self._parts.reach else []
         self._use(parts)
+        self._has_started = False
         for cache in self._catalog_caches():
             if not any(cache is other for other in before):
                 cache.renew(self._catalog_name())
@@ -137,7 +172,8 @@ class GatewayRuntime:
     def _show(self, snapshot: Snapshot) -> None:
         """A snapshot from now on, with no views of it yet."""
         self.snapshot = snapshot
-        self._native: NativeOffers | None = None
+        prepared, self._native_ahead = self._native_ahead, None
+        self._native = prepared[1] if prepared is not None and prepared[0] is snapshot else None
         self._visible: Views[Snapshot] = Views()
         self._visible_native: Views[NativeOffers] = Views()
         self._schemas: dict[str, Hydrated] = {}  # of tools that were the best match, by id
@@ -186,18 +222,22 @@ class GatewayRuntime:
 
     def list_hint(self, kinds: Iterable[OfferKind]) -> CacheHint:
         """For how long the lists of these kinds stay as they are; not at all while the catalog is being rebuilt."""
-        if not self.catalog_ready.is_set():
+        if not self.changes.are_shown:
             return CacheHint()
         hints = [hint for kind in kinds if (hint := self._parts.upstream.list_hint(kind)) is not None]
         return reduce(CacheHint.narrow, hints, CacheHint(LONGEST_LIST_TTL_MS, is_public=True)) if hints else CacheHint()
 
     def prepare(self, offers: Offers) -> Snapshot:
-        """A new snapshot over these offers. Changes nothing, so that a thread can do it."""
+        """A new snapshot over these offers. Nothing is shown of it yet, so that a thread can do it."""
         parts = self._parts
         store, pinned, embedder = parts.index_store, parts.pinned, parts.embedder
-        snapshot = build_snapshot(offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder)
+        snapshot = build_snapshot(
+            offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder, fit=parts.fit
+        )
         if self._catalog_caches():
             _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
+        if self._native is not None:  # it was asked for, and will be again
+            self._native_ahead = snapshot, self._name_offers(snapshot)
         return snapshot
 
     def adopt(self, snapshot: Snapshot) -> None:
@@ -296,7 +336,7 @@ class GatewayRuntime:
         The page of an app goes as it is to a client that shows such pages: it is code for a sandbox, not for a model.
         """
         with self._observe("resources/read", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             server, own_uri = await self.address_of(uri, request) or (self._upstream.server_of_resource(uri), uri)
             if server is None:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
@@ -304,6 +344,11 @@ class GatewayRuntime:
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
             clean = await self._clean_native(raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ())))
             return native.rename_contents(clean, own_uri, uri)
+
+    async def _admit_read(self, scope: str, request: Request) -> None:
+        """Wait for the catalog, and count a native read as one of the meta-tool that does the same."""
+        await self.wait_for_catalog()
+        await take_quota(self._parts.controls, request, scope)
 
     async def address_of(self, uri: str, request: Request) -> Address | None:
         """Where an app page or a file of a skill is; None for other resources, for which nothing is worked out."""
@@ -314,7 +359,7 @@ class GatewayRuntime:
     async def read_directory(self, uri: str, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """The direct children of a directory of a skill."""
         with self._observe("resources/directory/read", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             offers = await self.native_to(request)
             raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
             return await self._clean_native(raw, keep=("uri", "nextCursor"))
@@ -322,7 +367,7 @@ class GatewayRuntime:
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
         """The entry of one skill, as its server has it now, and its server's hint."""
         with self._observe("skills/get", request):
-            await self.wait_for_catalog()
+            await self._admit_read("resource_read", request)
             offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
             server, skill, hint = await native.get_skill(offers, self._upstream, uri, request.client, is_whole=is_whole)
             entry = skill.as_json(self._clean_json(skill.frontmatter), partial(offers.write_uri, server))
@@ -331,7 +376,7 @@ class GatewayRuntime:
     async def get_prompt_native(self, name: str, args: Mapping[str, str], request: Request) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
         with self._observe("prompts/get", request):
-            await self.wait_for_catalog()
+            await self._admit_read("prompt_get", request)
             prompt = (await self.native_to(request)).prompts.get(name)
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
@@ -549,13 +594,16 @@ class GatewayRuntime:
         return args
 
     async def wait_for_catalog(self) -> None:
-        """Wait for servers on their first start and for a catalog that is being rebuilt; both for a while."""
-        if not self._has_started:
-            await self._parts.upstream.wait_for_start()
-            self._has_started = True
-        if not self.catalog_ready.is_set():
-            with move_on_after(CATCH_UP_SECONDS):
-                await self.catalog_ready.wait()
+        """Wait for servers on their first start, and until the catalog has what they offer; both for a while.
+
+        Nothing waits for later changes of servers: only for those of the configuration.
+        """
+        if self._has_started:
+            return
+        await self._parts.upstream.wait_for_start()
+        with move_on_after(CATCH_UP_SECONDS):
+            await self.changes.wait()
+        self._has_started = True
 
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition are not checked by anything

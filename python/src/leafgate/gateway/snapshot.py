@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
@@ -28,12 +28,13 @@ from leafgate.catalog.tree import Tree, build_tree
 from leafgate.clean.cleaner import Cleaner
 from leafgate.model.errors import GatewayError
 from leafgate.model.rights import Visibility
-from leafgate.model.tool import PrimitiveKind, SelectableItem
-from leafgate.ports import Offers, ToolListing
+from leafgate.model.tool import Kind, PrimitiveKind, SelectableItem
+from leafgate.ports import FitForLists, ListedForm, OfferKind, Offers, ToolListing, fit_as_written
 
 MAX_VIEWS: Final = 32
 
 View = TypeVar("View")
+ListedForms = Mapping[int, tuple[Mapping[str, Any], ListedForm]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All tools, resources and prompts, and the offers they were made from."""
+    """All tools, resources and prompts, and the definitions of them as lists show them.
+
+    `listed_forms` has the listed form of each definition by the definition's identity, for the next snapshot.
+    """
 
     tools: Shelf
     resources: Shelf
@@ -64,6 +68,7 @@ class Snapshot:
     offers: Offers
     flags: tuple[IntakeFlag, ...]
     memory: IntakeMemory | None = field(default=None, compare=False, repr=False)
+    listed_forms: ListedForms = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -107,24 +112,61 @@ def build_snapshot(
     store: IndexStore | None = None,
     pinned: Pinned | None = None,
     embedder: Embedder | None = None,
+    fit: FitForLists = fit_as_written,
 ) -> Snapshot:
-    """A new snapshot of these offers. Foreign definitions are cleaned here, once, and compared with their pins."""
+    """A new snapshot of these offers. Foreign definitions are cleaned here, once, and compared with their pins; what
+    lists show of them is made to fit."""
     flags: list[IntakeFlag] = []
     memory = IntakeMemory(clean, None if earlier is None else earlier.memory)
-    approved = offers.tools if pinned is None else _check_pins(offers.tools, pinned, flags)
-    tools = _read_items(approved, "tool", clean, flags, memory)
+    if pinned is not None:
+        offers = replace(offers, tools=_check_pins(offers.tools, pinned, flags))
+    tools = _read_items(offers.tools, "tool", clean, flags, memory)
     resources = _read_items(
         [*offers.resources, *offers.templates, *_skill_files(offers, flags)], "resource", clean, flags, memory
     )
     prompts = _read_items(offers.prompts, "prompt", clean, flags, memory)
+    listed, listed_forms = _fit_offers(offers, fit, {} if earlier is None else earlier.listed_forms, flags)
     return Snapshot(
         tools=_shelf(tools, earlier.tools if earlier else None, store, embedder),
         resources=_shelf(resources, earlier.resources if earlier else None, None, embedder),
         prompts=_shelf(prompts, earlier.prompts if earlier else None, None, embedder),
-        offers=offers,
+        offers=listed,
         flags=tuple(flags),
         memory=memory,
+        listed_forms=listed_forms,
     )
+
+
+def _fit_offers(
+    offers: Offers, fit: FitForLists, earlier: ListedForms, flags: list[IntakeFlag]
+) -> tuple[Offers, ListedForms]:
+    """The offers with each definition as lists show it, and these forms by the identity of the definition.
+
+    The definitions of a server that did not change are the same objects as before, and are not checked again.
+    """
+    forms: dict[int, tuple[Mapping[str, Any], ListedForm]] = {}
+
+    def fit_all(kind: OfferKind, item_kind: Kind, listings: Iterable[ToolListing]) -> Iterator[ToolListing]:
+        for listing in listings:
+            raw = listing.definition
+            before = earlier.get(id(raw))
+            form = before[1] if before is not None and before[0] is raw else fit(kind, raw)
+            forms[id(raw)] = raw, form
+            name = str(raw.get("name") or raw.get("uri") or raw.get("uriTemplate"))[:240]
+            for where, reason in form.removed:
+                message = f"left out of lists: {reason}"
+                flags.append(IntakeFlag("does-not-fit-lists", message, item_kind, listing.server, name, where=where))
+            if form.definition is not None:
+                yield listing if form.definition is raw else ToolListing(listing.server, form.definition)
+
+    listed = replace(
+        offers,
+        tools=[*fit_all("tools", "tool", offers.tools)],
+        resources=[*fit_all("resources", "resource", offers.resources)],
+        templates=[*fit_all("templates", "resource", offers.templates)],
+        prompts=[*fit_all("prompts", "prompt", offers.prompts)],
+    )
+    return listed, forms
 
 
 def _skill_files(offers: Offers, flags: list[IntakeFlag]) -> list[ToolListing]:

@@ -41,6 +41,7 @@ class ClientChannel(Protocol):
     """The way back to the client of one request, for the server that works on it."""
 
     owner: str  # the same for all requests of one client
+    user: str  # the same for all clients of one principal: the owner of its requests' artifacts
     takes_input_requests: bool  # False: the questions of an `input_required` result are asked one by one
     takes_any_json: bool  # False: only objects are accepted as structured content
     resume: Mapping[str, Any]  # `inputResponses` and `requestState`, where this request answers such a result

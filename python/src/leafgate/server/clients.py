@@ -140,7 +140,7 @@ _QUESTIONS: Final[Mapping[str, tuple[type[Any], type[types.Result], Mapping[str,
 class McpChannel:
     """The ClientChannel of one request: how the server that works on it reaches the client."""
 
-    def __init__(self, context: Context, owner: str, extensions: Collection[str] = ()) -> None:
+    def __init__(self, context: Context, owner: str, extensions: Collection[str] = (), *, user: str = "") -> None:
         """`extensions` are those that the gateway serves: a server sees nothing of the client's others."""
         params = context.params or {}
         meta = params.get("_meta") or {}
@@ -148,6 +148,7 @@ class McpChannel:
         capabilities = context.session.client_capabilities
         self._context = context
         self.owner = owner
+        self.user = user or owner
         self.takes_input_requests = self.takes_any_json = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.log_level = level if isinstance(level, str) else client_of(context).log_level
         self.resume: Mapping[str, Any] = {key: params[key] for key in _RESUME if params.get(key) is not None}

@@ -18,7 +18,6 @@ from mcp.server.runner import ServerRunner
 from mcp.server.streamable_http import LAST_EVENT_ID_HEADER, check_accept_headers
 from mcp.shared import inbound
 from mcp.shared.inbound import InboundLadderRejection, InboundModernRoute
-from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -27,18 +26,10 @@ from starlette.types import Receive, Scope, Send
 from leafgate.ports import Sessions
 from leafgate.server.auth.capabilities import principal_in
 from leafgate.server.exchange import Exchange, Outlet, dump, error_body
-from leafgate.server.front import ARRIVAL, CALL_METHOD, NOT_JSON, SESSION_HEADER
+from leafgate.server.front import ARRIVAL, CALL_METHOD, NOT_JSON, SESSION_HEADER, is_stateless
 from leafgate.server.sessions import Session, SessionTable
 
-_VERSION: Final = inbound.MCP_PROTOCOL_VERSION_HEADER.encode()
-_HANDSHAKE: Final = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 _PARAM_PREFIX: Final = inbound.MCP_PARAM_HEADER_PREFIX.lower()
-
-
-def is_stateless(scope: Scope) -> bool:
-    """Whether a request names a version of the protocol without a handshake; one that is not known is refused there."""
-    version = next((value for name, value in scope["headers"] if name == _VERSION), None)
-    return version is not None and version not in _HANDSHAKE
 
 
 class McpEndpoint:

@@ -11,12 +11,15 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast, get_args
+from uuid import uuid4
 
 import pydantic_core
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.types import INVALID_REQUEST
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +37,8 @@ SESSION_HEADER: Final = "mcp-session-id"
 CALL_METHOD: Final = "tools/call"
 _WITH_IDS: Final = (CALL_METHOD, "tasks/get")  # the methods whose answers may hold ids
 MCP_PATH: Final = "/mcp"
+_VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
+_HANDSHAKE: Final = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 OTHERS: Final = "*"
 MAX_BODY: Final = 4 * 1024 * 1024  # the SDK's own limit
 
@@ -89,14 +94,15 @@ class MapOffer:
 class Arrival:
     """A message as it arrived: its JSON, its sender, and the Request made of it.
 
-    `client` is the same for all requests of one client. `refusal` says why the caller cannot have the map or the
-    envelope it asks for.
+    `client` is the same for all requests of one client, `user` for all clients of one user, as far as that is known.
+    `refusal` says why the caller cannot have the map or the envelope it asks for.
     """
 
     message: Any
     principal: Principal | None
     request: Request
     client: str = "local"
+    user: str = LOCAL.owner
     refusal: GatewayError | None = None
 
 
@@ -144,15 +150,17 @@ class Front:
         principal = principal_in(scope)
         name = None if principal is None else principal.name
         headers = Headers(scope=scope)
-        session = headers.get(SESSION_HEADER) or QueryParams(scope.get("query_string", b"")).get("session_id")
-        # The same for all requests of one client, as far as that can be known.
+        session = _session_of(scope, headers)
         client = (f"session:{session}" if session else "anonymous") + ("" if name is None else f" of {name}")
         rights = self.access.rights_of(principal)
         if name is not None:
             request = Request(f"{_PRINCIPAL}{name}", name, rights)
         else:
             request = Request(LOCAL.owner if self.access.is_one_user else client, None, rights, session=client)
-        return self._negotiate(Arrival(message, principal, request, client), headers.get(MAP_HEADER))
+        # Callers without a name and a session may be anybody: none of them is the same user as another.
+        is_anybody = name is None and session is None and not self.access.is_one_user
+        user = f"anonymous {uuid4().hex}" if is_anybody else request.owner
+        return self._negotiate(Arrival(message, principal, request, client, user), headers.get(MAP_HEADER))
 
     def admit_local(self, message: Any) -> Arrival:
         """The arrival of a message from the process that started the gateway: it has all rights."""
@@ -176,6 +184,22 @@ class Front:
         except GatewayError as error:
             return replace(arrival, refusal=error, request=replace(request, envelope=self.envelope))
         return replace(arrival, request=replace(request, map_digest=default, form=form, envelope=envelope))
+
+
+def is_stateless(scope: Scope) -> bool:
+    """Whether a request names a version of the protocol without a handshake; one that is not known is refused there."""
+    version = next((value for name, value in scope["headers"] if name == _VERSION), None)
+    return version is not None and version not in _HANDSHAKE
+
+
+def _session_of(scope: Scope, headers: Headers) -> str | None:
+    """The session that a request belongs to: the endpoint refuses one that it does not know.
+
+    A stateless request has none, whatever it says: else a caller would have new limits with each name that it makes up.
+    """
+    if scope["path"] == MCP_PATH:
+        return None if is_stateless(scope) else headers.get(SESSION_HEADER)
+    return QueryParams(scope.get("query_string", b"")).get("session_id")
 
 
 @dataclass(frozen=True)

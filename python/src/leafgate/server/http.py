@@ -264,10 +264,57 @@ def _restart(
     return None if seconds is None else asyncio.get_running_loop().call_later(seconds, act, *args)
 
 
+# Where a request ends must not be a matter of opinion: a proxy in front that reads it otherwise would pass on the rest
+# of it as the next request, of another user perhaps (RFC 9112, 6.1 and 11.2).
+_VERSIONS: Final = (b"1.0", b"1.1")
+
+
+def find_ambiguity(version: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    """What makes it doubtful where a request ends, or which host it is for; None if nothing does.
+
+    Names of headers are in lower case, each as often as it was sent.
+    """
+    names = [name for name, _ in headers]
+    encodings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    lengths = [value.strip() for name, value in headers if name == b"content-length"]
+    hosts = names.count(b"host")
+    if version not in _VERSIONS:
+        return "this version of HTTP is not served"
+    if len(lengths) + len(encodings) > 1 or not all(map(bytes.isdigit, lengths)):
+        return "the length of the body is stated once, as a number"
+    if encodings and (encodings != [b"chunked"] or version != b"1.1"):
+        return "this transfer coding is not served"
+    if hosts > 1 or (hosts == 0 and version == b"1.1"):
+        return "a request names one host"
+    return None
+
+
+class StrictConnection(h11.Connection):
+    """A connection that refuses heads which h11 would mend: ambiguous ones, bare line ends, folded lines."""
+
+    def next_event(self) -> Any:
+        is_head = self.their_state is h11.IDLE
+        before = self.trailing_data[0] if is_head else b""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            head = before[: len(before) - len(self.trailing_data[0])]
+            lines = head.split(b"\r\n")
+            fields = [line.partition(b":") for line in lines[1:] if line]
+            is_mended = any(line[:1] in (b" ", b"\t") or b"\n" in line or b"\r" in line for line in lines)
+            headers = [(name.lower(), value) for name, _, value in fields]
+            if is_mended or find_ambiguity(event.http_version, headers) is not None:
+                raise h11.RemoteProtocolError("the head of the request is ambiguous")
+        return event
+
+
 class BoundedH11(Deadlines, H11Protocol):
-    """A connection whose requests come within a bounded time."""
+    """A connection whose requests are unambiguous, and come within a bounded time."""
 
     _part: str | None = "head"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.conn = StrictConnection(h11.SERVER, MAX_HEAD_BYTES)
 
     def handle_events(self) -> None:
         """Between two requests nothing is awaited: that is what keep-alive is for."""
@@ -283,7 +330,7 @@ if find_spec("httptools") is not None:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class BoundedHead(Deadlines, HttpToolsProtocol):
-        """A connection whose requests have heads of a bounded size, and come within a bounded time."""
+        """A connection whose requests are unambiguous, have heads of a bounded size, and come within a bounded time."""
 
         def __init__(self, *args: Any, **settings: Any) -> None:
             super().__init__(*args, **settings)
@@ -317,6 +364,8 @@ if find_spec("httptools") is not None:
 
         def on_headers_complete(self) -> None:
             self._is_in_head = False
+            if find_ambiguity(self.parser.get_http_version().encode(), self.headers) is not None:
+                raise ValueError("the head of the request is ambiguous")  # uvicorn answers with 400
             self.expect_within(BODY_SECONDS)
             super().on_headers_complete()
 

@@ -27,6 +27,7 @@ from leafgate.codec.negotiate import ARGUMENTS_KEY, check_map_id, read_argument_
 from leafgate.gateway.native import APPS, NativeOffers, shows_apps
 from leafgate.gateway.result import CallResult, Failure
 from leafgate.gateway.runtime import GatewayRuntime, upstream_error
+from leafgate.gateway.serving import estimate_size
 from leafgate.gateway.snapshot import Snapshot
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import Request
@@ -44,6 +45,7 @@ log = logging.getLogger("leafgate.server")
 
 STATUS_METHOD: Final = "leafgate/status"
 PAGE_SIZE: Final = 200
+PAGE_BYTES: Final = 4 * 1024 * 1024  # some clients refuse messages over 10 MiB
 INSTRUCTIONS_SECONDS: Final = 3  # for servers that are starting: clients do not wait long for the first answer
 RESOURCE_NOT_FOUND: Final = -32002
 # A result without a hint may change at any time.
@@ -464,7 +466,7 @@ class GatewayServer(Server[Any]):
     def _request(self, ctx: Context, arrival: Arrival | None = None) -> Request:
         """The request as it was made at the front, with the way back to its client."""
         arrival = arrival or self._arrival(ctx)
-        channel = McpChannel(ctx, arrival.client, self.extensions)
+        channel = McpChannel(ctx, arrival.client, self.extensions, user=arrival.user)
         params = ctx.session.client_params
         name = "" if params is None else params.client_info.name
         return replace(arrival.request, client=channel, ask=channel.approve, client_name=name)
@@ -487,8 +489,14 @@ def _page(key: str, entries: Sequence[Mapping[str, Any]], params: PageParams) ->
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and int(cursor) <= len(entries)):
         raise MCPError(types.INVALID_PARAMS, "this cursor is not one of ours, or the list has changed")
     start = int(cursor or 0)
-    page = _complete({key: [dict(entry) for entry in entries[start : start + PAGE_SIZE]]})
-    return page | ({"nextCursor": str(start + PAGE_SIZE)} if start + PAGE_SIZE < len(entries) else {})
+    end, size = start, 0
+    for entry in entries[start : start + PAGE_SIZE]:
+        size += estimate_size(entry, limit=PAGE_BYTES)
+        if size > PAGE_BYTES and end > start:
+            break
+        end += 1
+    page = _complete({key: [dict(entry) for entry in entries[start:end]]})
+    return page | ({"nextCursor": str(end)} if end < len(entries) else {})
 
 
 @contextmanager

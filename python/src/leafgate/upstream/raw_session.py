@@ -262,13 +262,18 @@ async def list_kind(
         check_type(page)
         hint = hint.narrow(read_cache_hint(page))
         entries = page.get(key)
-        definitions += [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else ()
+        # Intake leaves out what has no name, and flags it.
+        definitions += [entry if isinstance(entry, dict) else {} for entry in _as_list(entries)]
         params = {"cursor": page.get("nextCursor")}
         if not isinstance(params["cursor"], str):
             if kind == "tools":
                 session._x_mcp_header_maps = _header_arguments(definitions)
             return tuple(definitions), hint
     raise UpstreamFailure("UPSTREAM_ERROR", f"a list of {key} has more than {MAX_PAGES} pages")
+
+
+def _as_list(entries: object) -> Sequence[object]:
+    return entries if isinstance(entries, list) else () if entries is None else (entries,)
 
 
 def _header_arguments(tools: Definitions) -> dict[str, dict[tuple[str, ...], str]]:

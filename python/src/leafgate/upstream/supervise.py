@@ -47,9 +47,14 @@ log = logging.getLogger("leafgate.upstream")
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
 MAX_ROUNDS: Final = 10
+ANSWER_SECONDS: Final = 600.0  # for a person at a client to answer a question
 # A list whose TTL has ended is asked for again, so often at most. One without a TTL, or whose changes are announced, is
 # not urgent.
 SHORTEST_TTL: Final = 5.0
+# A server that announces changes without end is listed ever less often: each list is a new catalog for all clients.
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 30.0
+CALM_SECONDS: Final = 5.0  # without an announced change; then the next one is listed at once again
 UNHURRIED_TTL: Final = 60.0
 WATCH_SECONDS: Final = 2.0  # for a stateless server to acknowledge that it reports updates of a resource
 LONGEST_TTL: Final = 24 * 60 * 60.0
@@ -68,10 +73,18 @@ class BackChannel:
     In the handshake era a question (sampling, elicitation, roots) has no address. It goes to the one client with a call
     under way; with no client or several it is refused, because the question of one client must never reach another.
     In the stateless era the questions come as the result of the call.
+
+    A log line has no address either, and may be about a call that ended long ago. Lines are passed on for as long as
+    all calls on a connection were made by one user; then to the clients with calls under way.
     """
 
     def __init__(self) -> None:
         self._clients: list[ClientChannel] = []
+        self._users: set[str] = set()
+
+    def start(self) -> None:
+        """A new connection, on which no call was made yet."""
+        self._users = {client.user for client in self._clients}
 
     @contextmanager
     def open_to(self, client: ClientChannel | None) -> Iterator[None]:
@@ -80,6 +93,8 @@ class BackChannel:
             yield
             return
         self._clients.append(client)
+        if len(self._users) < 2:
+            self._users.add(client.user)
         try:
             yield
         finally:
@@ -98,6 +113,8 @@ class BackChannel:
         return await self._ask("roots/list", None, types.ListRootsResult)
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
+        if len(self._users) > 1:
+            return
         line = _as_json(params)
         for client in {client.owner: client for client in self._clients}.values():
             await client.log(line)
@@ -108,9 +125,16 @@ class BackChannel:
             return types.ErrorData(code=types.INVALID_REQUEST, message="no single client can be asked")
         question = {} if params is None else _as_json(params)
         try:
-            return kind.model_validate(await self._clients[-1].ask(method, question))
+            return kind.model_validate(await _ask_in_time(self._clients[-1], method, question))
         except GatewayError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=error.body.message)
+
+
+async def _ask_in_time(client: ClientChannel, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer of a client; GatewayError if it cannot be asked, or does not answer for too long."""
+    with anyio.move_on_after(ANSWER_SECONDS):
+        return await client.ask(method, params)
+    raise GatewayError("UPSTREAM_ERROR", f"the client did not answer {method} in time")
 
 
 def _as_json(params: BaseModel) -> dict[str, Any]:
@@ -135,7 +159,7 @@ async def answer_questions(raw: Mapping[str, Any], client: ClientChannel | None)
         if client is None or not isinstance(question, Mapping):
             raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and there is no client to ask")
         try:
-            answers[str(key)] = await client.ask(str(question.get("method")), question.get("params") or {})
+            answers[str(key)] = await _ask_in_time(client, str(question.get("method")), question.get("params") or {})
         except GatewayError as error:
             raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
     state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
@@ -183,6 +207,7 @@ class SupervisedServer:
         self._places = _places(spec)
         self._ended = anyio.Event()
         self._stale = anyio.Event()
+        self._hurry = anyio.Event()  # set where a new list must not wait for the pause after the last one
         self._timed_out = anyio.Event()
         self.watched_uris = set(watched_uris)  # of the resources whose updates are reported
         self._watch_change = anyio.Event()
@@ -216,6 +241,7 @@ class SupervisedServer:
         self.spec = spec
         self._places = _places(spec)
         self._stale.set()
+        self._hurry.set()
 
     async def request(self, method: str, params: Params, client: ClientChannel | None = None) -> dict[str, Any]:
         """The raw result of a request. Raises UpstreamFailure only."""
@@ -225,12 +251,10 @@ class SupervisedServer:
         ended = self._ended
         self._under_way += 1
         try:
-            with note_refusal() as refusal:
-                async with self._places:
-                    with self._back.open_to(client):
-                        return await self._request_until_complete(
-                            connection.session, method, add_client_params(method, params, client), client
-                        )
+            with note_refusal() as refusal, self._back.open_to(client):
+                return await self._request_until_complete(
+                    connection.session, method, add_client_params(method, params, client), client
+                )
         except Exception as error:
             failure = classify(error, refusal.status)
             if failure.code == "UPSTREAM_UNAVAILABLE":
@@ -279,9 +303,10 @@ class SupervisedServer:
         served_types = ("task",) if method == "tools/call" and TASKS in self._extensions else ()
 
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            return await raw_request(
-                session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
-            )
+            async with self._places:  # not while a client is asked: that may take as long as a person takes
+                return await raw_request(
+                    session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
+                )
 
         if self._has_early_tasks:
             if method == "tools/call" and runs_as_task(self.offers.tools, params.get("name")):
@@ -318,6 +343,7 @@ class SupervisedServer:
         ended = self._ended = anyio.Event()
         end = ServerEnd()
         self._life_id = secrets.token_hex(8)
+        self._back.start()
         came_up = False
         client = Client(
             open_streams(self.spec, ended, self._listeners.intake, end),
@@ -375,10 +401,13 @@ class SupervisedServer:
         return replace(hint, ttl_ms=0 if self._stale.is_set() else max(0, hint.ttl_ms - age_ms))
 
     async def _refresh_when_stale(self, client: Client) -> None:
-        failures = 0
+        failures, pause = 0, FIRST_PAUSE
         while True:
+            waiting_since = anyio.current_time()
             with anyio.move_on_after(self._seconds_to_next_list(failures)):
                 await self._stale.wait()
+            is_calm = anyio.current_time() - waiting_since >= max(pause, CALM_SECONDS)
+            pause = FIRST_PAUSE if is_calm else min(2 * pause, LONGEST_PAUSE)
             self._stale = anyio.Event()
             try:
                 await self._list(client)
@@ -386,6 +415,9 @@ class SupervisedServer:
             except (MCPError, UpstreamFailure) as error:
                 failures += 1
                 log.warning("[%s] cannot be listed again: %s; its last offers stay", self.spec.name, error)
+            with anyio.move_on_after(pause):
+                await self._hurry.wait()
+            self._hurry = anyio.Event()
 
     def _seconds_to_next_list(self, failures: int) -> float | None:
         """When to list again without an announced change; None: never, as the handshake era has no TTLs.
@@ -446,7 +478,7 @@ class SupervisedServer:
                     async def follow(events: Any = events, group: Any = group) -> None:
                         async for event in events:
                             uri = getattr(event, "uri", None)
-                            self._stale.set() if uri is None else self._listeners.on_update(uri)
+                            self._stale.set() if uri is None else self._report_update(uri)
                         group.cancel_scope.cancel()
 
                     group.start_soon(follow)
@@ -486,7 +518,12 @@ class SupervisedServer:
         if isinstance(message, _LIST_CHANGES):
             self._stale.set()
         elif isinstance(message, types.ResourceUpdatedNotification):
-            self._listeners.on_update(message.params.uri)
+            self._report_update(message.params.uri)
+
+    def _report_update(self, uri: str) -> None:
+        """Report the update of a resource that is watched here: a server cannot report those of another one."""
+        if uri in self.watched_uris:
+            self._listeners.on_update(uri)
 
     def _is_modern(self) -> bool:
         return self._connection is not None and self._connection.protocol_version in MODERN_PROTOCOL_VERSIONS
