@@ -102,6 +102,11 @@ class CleanProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_closed = False
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None before it has started."""
+        return None if self._child is None else self._child.pid
+
     def clean(self, cleaner: bytes, work: bytes) -> _Results:
         """The result of one job. CleaningTimeout at the limit; _ProcessLost or OSError if there is no process."""
         with self._turn:
