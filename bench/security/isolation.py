@@ -74,7 +74,9 @@ async def _attack(url: str, hostile: tuple[str, ...], seconds: float) -> tuple[G
         if hostile:
             await anyio.sleep(min(3.0, seconds / 4))  # until they are at it
         command = [sys.executable, __file__, "--client", url, str(seconds)]
-        done = await anyio.run_process(command, stderr=None, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        done = await anyio.run_process(
+            command, stderr=None, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        )
         group.cancel_scope.cancel()
     fields = json.loads(done.stdout)
     return GoodCalls(fields["calls"], fields["lost"], tuple(sorted(fields["milliseconds"]))), attacks
@@ -190,9 +192,9 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
     return Section(
         title="Isolation of servers",
         method=(
-            f"A good server is called through one gateway for {seconds:.0f} s, one call after another: alone, and beside "
-            f"{len(hostile)} hostile servers that are called all the time. They send texts that are slow to clean, "
-            "malformed definitions, large answers and an endless line on stderr, an answer that unpacks to 800 MB, "
+            f"A good server is called through one gateway for {seconds:.0f} s, one call after another: alone, and "
+            f"beside {len(hostile)} hostile servers that are called all the time. They send texts that are slow to "
+            "clean, malformed definitions, large answers and an endless line on stderr, an answer that unpacks to 800 MB, "
             "lists that change every 20 ms, questions that are not answered with floods of log lines, and floods of "
             "progress with malformed answers."
         ),

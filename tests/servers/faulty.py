@@ -246,7 +246,10 @@ def ask(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
 CALLS = {
     "echo": lambda args, request: text(args.get("text", "")),
     "pid": lambda args, request: text(str(os.getpid())),
-    **{call.__name__: call for call in (hang, garbage, large, storm, fail, shape, malformed, deafen, progress, say, ask)},
+    **{
+        call.__name__: call
+        for call in (hang, garbage, large, storm, fail, shape, malformed, deafen, progress, say, ask)
+    },
 }
 
 

@@ -69,7 +69,7 @@ def test_a_process_cleans_as_the_cleaner_itself_does(process: CleanProcess, clea
 def test_a_text_that_takes_too_long_ends_the_process_and_the_next_starts_another() -> None:
     process = CleanProcess(seconds=0.000_1)
     limited = LimitedCleaner(process=process)
-    with pytest.raises(CleaningTimeout, match="longer than 0.0001 s"):
+    with pytest.raises(CleaningTimeout, match=r"longer than 0\.0001 s"):
         limited.text(LARGE)
     process.seconds = 10.0
     assert limited.text(LARGE) == Cleaner().text(LARGE)
@@ -155,4 +155,3 @@ async def test_a_value_that_goes_out_whole_is_refused_when_it_takes_too_long() -
         await clean_value({"contents": [{"text": LARGE}]}, ServerCleaning(SlowCleaner()))
     assert SECRET not in f"{failure.value} {failure.value.message}"
     assert "too long to clean" in failure.value.message
-

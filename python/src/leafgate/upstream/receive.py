@@ -183,7 +183,7 @@ class EventLimit:
         ends = [end.end() - before for end in _EVENT_END.finditer(self._last + chunk) if end.end() > before]
         rest = chunk[ends[-1] :] if ends else chunk
         passed = chunk[ends[0] :] if self._is_skipping and ends else chunk
-        self._last = chunk[-3:]
+        self._last = (self._last + chunk[-3:])[-3:]
         if ends:
             self._is_skipping, self.size, self._head = False, 0, b""
         if self._is_skipping:
