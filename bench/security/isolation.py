@@ -194,9 +194,9 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
         method=(
             f"A good server is called through one gateway for {seconds:.0f} s, one call after another: alone, and "
             f"beside {len(hostile)} hostile servers that are called all the time. They send texts that are slow to "
-            "clean, malformed definitions, large answers and an endless line on stderr, an answer that unpacks to 800 MB, "
-            "lists that change every 20 ms, questions that are not answered with floods of log lines, and floods of "
-            "progress with malformed answers."
+            "clean, malformed definitions, large answers and an endless line on stderr, an answer that unpacks to "
+            "800 MB, lists that change every 20 ms, questions that are not answered with floods of log lines, and "
+            "floods of progress with malformed answers."
         ),
         headers=("", "alone", "beside hostile servers", "ratio"),
         rows=tuple((*row, ratio) for row, ratio in zip(rows, ratios, strict=True)),

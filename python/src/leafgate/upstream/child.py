@@ -36,6 +36,8 @@ MAX_LINE: Final = MAX_ANSWER
 GRACE_SECONDS: Final = 1.0  # for each step; a client gives a gateway two seconds to end, and two more after SIGTERM
 POLL_SECONDS: Final = 0.01
 
+MOST_ANSWERS: Final = 1_000  # to questions of a child that wait until it reads them
+
 CHUNK: Final = 65_536
 _CODES_OF_THE_SDK: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
 _PIPE_ERRORS: Final = (OSError, RuntimeError)  # uvloop raises the latter for a pipe that was closed
@@ -115,12 +117,16 @@ class _Outgoing:
     def __init__(self, pipes: _Pipes) -> None:
         self._pipes = pipes
         self._turn = asyncio.Lock()
+        self._waiting = 0
         self.is_closed = False
 
     async def send(self, item: SessionMessage) -> None:
         if self.is_closed:
             raise anyio.ClosedResourceError
+        if self._waiting >= MOST_ANSWERS and isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+            return  # the child asks, and does not read the answers
         stdin = self._pipes.stdin
+        self._waiting += 1
         try:
             async with self._turn:
                 await stdin.drain()  # returns at once, unless the child has read too little for too long
@@ -130,6 +136,8 @@ class _Outgoing:
             # A child that does not read has ended the connection, whether the process lives or not.
             self._pipes.stdout_transport.close()
             raise anyio.BrokenResourceError from None
+        finally:
+            self._waiting -= 1
 
     async def __aenter__(self) -> Self:
         return self

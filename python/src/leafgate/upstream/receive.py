@@ -21,7 +21,7 @@ import anyio.lowlevel
 import httpx2
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
-from mcp.types import REQUEST_TIMEOUT, JSONRPCError, JSONRPCNotification, JSONRPCResponse
+from mcp.types import REQUEST_TIMEOUT, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic import ValidationError
 
 from leafgate.clean.invisibles import SurrogateFilter
@@ -240,7 +240,7 @@ class BoundedStream:
             if isinstance(received, Exception):
                 return _refuse_malformed(received)
             message = received.message
-            if isinstance(message, JSONRPCNotification):
+            if isinstance(message, JSONRPCNotification | JSONRPCRequest):
                 if await self._may_pass(message):
                     return received
             else:
@@ -250,8 +250,8 @@ class BoundedStream:
                     received.message = mark_server_error(answered, (REQUEST_TIMEOUT,))
                     return received
 
-    async def _may_pass(self, message: JSONRPCNotification) -> bool:
-        """Whether the SDK gets a notification. A flood of them is read slowly: others have their turn in between."""
+    async def _may_pass(self, message: JSONRPCNotification | JSONRPCRequest) -> bool:
+        """Whether the SDK gets a notification or a question. A flood is read slowly: others have their turn in between."""
         pause = self._pace.count(message.method)
         if pause:
             await anyio.sleep(pause)
