@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from faulty_gateway import Faulty, Gate, faulty, gateway, text_of
+from faulty_gateway import Faulty, Gate, faulty, gateway, text_of, until
+
+from leafgate.upstream.raw_session import MALFORMED
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +24,7 @@ NOISE = [
     "nul",
     "values",
     "unknown-ids",
+    "text-ids",
     "unknown-methods",
     "both",
 ]
@@ -112,8 +115,21 @@ async def test_errors_of_the_protocol_tell_the_model_nothing_of_the_server(gate:
     assert len(body["message"]) < 200
 
 
-async def test_the_operator_finds_the_error_by_its_correlation_id(gate: Gate) -> None:
+@pytest.mark.parametrize("kind", ["bytes", "deep", "digits", "id-last"])
+async def test_an_answer_that_cannot_be_read_fails_its_request_at_once(gate: Gate, kind: str) -> None:
+    """The server says nothing more: without that the request would end as UPSTREAM_TIMEOUT."""
+    body = await gate.error("malformed", kind=kind)
+    assert (body["error"], body["message"]) == ("UPSTREAM_ERROR", MALFORMED)
+
+
+async def test_the_log_has_no_words_of_a_server_and_the_correlation_id(gate: Gate) -> None:
     body = await gate.error("fail", kind="leak")
-    (line,) = [line for line in gate.log.read_text().splitlines() if body["details"]["correlation_id"] in line]
-    assert HOST in line
-    assert PATH in line
+
+    def lines() -> list[str]:
+        return [line for line in gate.log.read_text().splitlines() if body["details"]["correlation_id"] in line]
+
+    await until(lambda: bool(lines()))
+    (line,) = lines()
+    assert "UPSTREAM_ERROR" in line
+    assert HOST not in gate.log.read_text()
+    assert PATH not in gate.log.read_text()

@@ -12,6 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
 from leafgate.upstream import StdioServer, child
+from leafgate.upstream.raw_session import TOO_LARGE
 
 pytestmark = pytest.mark.anyio
 
@@ -30,5 +31,7 @@ async def test_a_line_beyond_the_bound(tmp_path: Path, monkeypatch: pytest.Monke
             assert (await anext(read)).message.id == 1
             await write.send(call(2, "large", megabytes=3))
             await write.send(call(3, "echo", text="still here"))
+            refusal = (await anext(read)).message  # the request does not wait until it times out
+            assert (refusal.id, refusal.error.message) == (2, TOO_LARGE)
             answer = (await anext(read)).message
             assert (answer.id, answer.result["content"][0]["text"]) == (3, "still here")

@@ -39,6 +39,28 @@ async def test_progress_reaches_the_caller(tmp_path: Path, mode: str) -> None:
         assert sorted(told) == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
+async def test_of_a_flood_a_client_gets_a_part_and_the_latest(tmp_path: Path) -> None:
+    steps = 20_000
+    reported: list[float] = []
+    logged: list[Any] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reported.append(progress)
+
+    async def on_log(params: Any) -> None:
+        logged.append(params)
+
+    async with gateway(tmp_path, faulty(tmp_path), mode="legacy", logging_callback=on_log) as gate:
+        call = {"tool_id": (await gate.ids())["progress"], "args": {"steps": steps}}
+        result = await gate.client.call_tool("tool_execute", call, progress_callback=on_progress)
+        assert text_of(result) == "told somebody"
+        await until(lambda: steps in reported)
+        assert len(reported) < steps / 20
+        assert await gate.answer("say", text="hot", times=5_000) == "said"
+        assert await gate.answer("echo", text="and now?") == "and now?"
+        assert 0 < len(logged) < 2_500
+
+
 async def test_log_lines_questions_and_cancellation(tmp_path: Path) -> None:
     """All with one gateway: a client with a session, which can be asked."""
     server = faulty(tmp_path)

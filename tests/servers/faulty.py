@@ -40,9 +40,10 @@ PAGES = [
         tool("storm", count=NUMBER),
         tool("fail", kind=STRING),
         tool("shape", kind=STRING),
+        tool("malformed", kind=STRING),
         tool("deafen"),
         tool("progress", steps=NUMBER),
-        tool("say", text=STRING, level=STRING),
+        tool("say", text=STRING, level=STRING, times=NUMBER),
         tool("ask", method=STRING, params={"type": "object"}),
     ],
 ]
@@ -96,6 +97,7 @@ def garbage(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         "nul": b"\x00\x00\n\x1b[31mred\x1b[0m\r\n",
         "values": b'null\n5\n"text"\n[]\n{}\n[{"jsonrpc": "2.0"}]\n' + b"[" * 100_000 + b"\n",
         "unknown-ids": b"".join(_response(each) for each in (mine + 7777, "nobody", -1, None, 1.5, True, [mine])),
+        "text-ids": _response(str(mine)) + _response(f" {mine} "),
         "unknown-methods": b'{"jsonrpc":"2.0","method":"notifications/nonsense","params":{"a":[1]}}\n'
         b'{"jsonrpc":"2.0","id":"q1","method":"no/such/request"}\n'
         b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":null}}\n'
@@ -186,6 +188,19 @@ def shape(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     return kinds[args["kind"]]
 
 
+def malformed(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """The only answer, and no reader of JSON takes it."""
+    start = f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{{"content":[],"x":'.encode()
+    kinds = {
+        "bytes": start + b'"\xff\xfe\xc3\x28"}}',
+        "deep": start + b"[" * 5_000 + b"]" * 5_000 + b"}}",
+        "digits": start + b"9" * 5_000 + b"}}",
+        "id-last": b'{"result":{"content":[],"id":77,"x":"\xff"},"id":%d,"jsonrpc":"2.0"}' % request["id"],
+    }
+    write(kinds[args["kind"]] + b"\n")
+    raise NoAnswer
+
+
 def _deep(levels: int) -> Any:
     value: Any = "bottom"
     for _ in range(levels):
@@ -213,7 +228,8 @@ def progress(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
 
 def say(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     told = {"level": args.get("level", "warning"), "logger": "faulty", "data": args["text"]}
-    send({"method": "notifications/message", "params": told})
+    for _ in range(int(args.get("times", 1))):
+        send({"method": "notifications/message", "params": told})
     return text("said")
 
 
@@ -230,7 +246,10 @@ def ask(args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
 CALLS = {
     "echo": lambda args, request: text(args.get("text", "")),
     "pid": lambda args, request: text(str(os.getpid())),
-    **{call.__name__: call for call in (hang, garbage, large, storm, fail, shape, deafen, progress, say, ask)},
+    **{
+        call.__name__: call
+        for call in (hang, garbage, large, storm, fail, shape, malformed, deafen, progress, say, ask)
+    },
 }
 
 

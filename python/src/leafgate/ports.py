@@ -107,12 +107,34 @@ class ServerInstance:
     timeout: float = 60.0
 
 
+class Receipt(Protocol):
+    """Counts the bytes of a message while it is received."""
+
+    def count(self, size: int) -> None:
+        """So many bytes more were received."""
+
+    def clear(self) -> None:
+        """The message is complete, or given up."""
+
+    async def wait_for_turn(self) -> None:
+        """Return when more may be received."""
+
+
 class Intake(Protocol):
-    """Whether another message may be read from a server. While the gateway works on too much, it may not."""
+    """One server's share of the gateway: whether another message may be read, and what is held of its messages.
+
+    While the gateway works on too many results of a server, it reads no further ones of that server.
+    """
 
     is_full: bool
 
     async def wait_for_space(self) -> None: ...
+
+    def receive(self) -> AbstractContextManager[Receipt]:
+        """Inside this context messages are received one after another."""
+
+    def note_dropped(self, kind: str) -> None:
+        """A notification of this kind was not passed on."""
 
 
 class Upstream(Protocol):
@@ -262,8 +284,11 @@ class Sessions(Protocol):
     async def end(self, id: str) -> None:
         """Delete the session and its events. That it was ended is stored, so that it cannot be kept again."""
 
-    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str:
-        """Store an event of a session and return its id. Only the last events of a session are stored."""
+    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str | None:
+        """Store an event of a session and return its id; None if it is too large to be stored.
+
+        Only the last events of a session are stored, bounded in number and in bytes.
+        """
 
     async def events_from(self, id: str, first: str) -> Sequence[SessionEvent]:
         """The event with the id `first` and those after it, in order; empty if that event is not stored."""

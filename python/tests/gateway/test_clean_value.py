@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.gateway.deliver import clean_value
+from leafgate.gateway.deliver import ServerCleaning, clean_value
 from leafgate.model.leaf import CODEC_META_KEY
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ LEAF = {CODEC_META_KEY: {"map_id": "a" * 64, "ids": [1, 2, 3]}}
 async def test_opaque_texts_stay_and_the_rest_is_clean(more: int) -> None:
     """What is large is cleaned in a thread; it makes no difference."""
     raw = {"contents": [{"uri": SECRET, "text": f"{SECRET} " + "x" * more, "_meta": LEAF}]}
-    (part,) = (await clean_value(raw, Cleaner(), keep=("uri",)))["contents"]
+    (part,) = (await clean_value(raw, ServerCleaning(Cleaner()), keep=("uri",)))["contents"]
     assert part["uri"] == SECRET
     assert SECRET not in part["text"]
     assert part["text"].endswith(" " + "x" * more)
@@ -37,5 +37,5 @@ async def test_large_ones_are_cleaned_in_a_thread(size: int, is_here: bool) -> N
             on_the_loop.add(threading.current_thread() is here)
             return super().json(value)
 
-    await clean_value({"contents": [{"text": "x" * size}]}, Watching())
+    await clean_value({"contents": [{"text": "x" * size}]}, ServerCleaning(Watching()))
     assert on_the_loop == {is_here}

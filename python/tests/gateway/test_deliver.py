@@ -19,7 +19,7 @@ from leafgate.clean.cleaner import Cleaner
 from leafgate.clean.sanitize import SanitizePolicy
 from leafgate.codec.leaf import wrap_tool_call
 from leafgate.gateway.deliver import Delivery, deliver_result, deliver_text
-from leafgate.gateway.serving import WORKLOAD_BYTES, Workload
+from leafgate.gateway.workload import SHARE_BYTES, Workload
 from leafgate.model.envelope import ENVELOPE_META_KEY, Origin
 from leafgate.model.errors import GatewayError
 from leafgate.model.leaf import CODEC_META_KEY
@@ -299,7 +299,7 @@ async def test_a_large_result_waits_for_its_turn_and_a_small_one_does_not() -> N
         await delivered(raw, door(workload=workload))
         done.append(name)
 
-    async with anyio.create_task_group() as group, workload.reserve_bytes(WORKLOAD_BYTES):
+    async with anyio.create_task_group() as group, workload.share_of(ORIGIN.server).reserve_bytes(SHARE_BYTES):
         group.start_soon(one, "large", large)
         await one("medium", text_result("word " * 20_000))
         await one("small", text_result("word"))

@@ -10,7 +10,7 @@ import pytest
 from conftest import MAPS
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.gateway.deliver import Delivery
+from leafgate.gateway.deliver import Delivery, ServerCleaning
 from leafgate.gateway.dispatch import CleanClient, ObservedUpstream
 from leafgate.gateway.serving import UNTRACED, observe
 from leafgate.model.errors import UpstreamFailure
@@ -149,7 +149,7 @@ class Listener:
 
 async def test_progress_log_lines_and_questions_are_clean() -> None:
     listener = Listener()
-    caller = CleanClient(listener, Cleaner())
+    caller = CleanClient(listener, ServerCleaning(Cleaner()))
     await caller.progress(1, 3, f"with {SECRET}")
     await caller.progress(2, 3, None)
     await caller.log({"level": "info", "data": {"key": SECRET, "_meta": LEAF, "n": 5}})
@@ -167,7 +167,7 @@ async def test_progress_log_lines_and_questions_are_clean() -> None:
 
 
 def test_who_the_caller_is_stays() -> None:
-    caller = CleanClient(Listener(), Cleaner())
+    caller = CleanClient(Listener(), ServerCleaning(Cleaner()))
     takes = caller.takes_input_requests, caller.takes_any_json
     assert (caller.owner, takes, caller.log_level) == ("me", (True, False), "info")
     assert (caller.resume, caller.capabilities) == ({"requestState": "s"}, {"roots": {}})

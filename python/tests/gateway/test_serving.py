@@ -93,7 +93,7 @@ async def test_the_id_in_an_answer_is_the_one_in_the_report_and_in_the_log(caplo
     runtime = ProxyRuntime(StubUpstream(tools, answers={"read": failing}, server="files"))
     await runtime.refresh_catalog()
     (item,) = runtime.catalog
-    with pytest.raises(GatewayError) as raised:
+    with pytest.raises(GatewayError) as raised, caplog.at_level("DEBUG"):
         await runtime.execute(item.id)
     correlation = raised.value.body.details["correlation_id"]
     (kept,) = runtime.metrics.summary()["recent_errors"]

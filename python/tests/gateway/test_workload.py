@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from leafgate.gateway.serving import LARGE_FROM, Workload
+from leafgate.gateway.workload import LARGE_FROM, ServerShare, Workload
 
 pytestmark = pytest.mark.anyio
 
@@ -17,13 +17,13 @@ class Work:
     """Pieces of work in one room, each under way until it is told to end."""
 
     def __init__(self, most: int) -> None:
-        self.workload = Workload(most)
+        self.share = ServerShare(most)
         self.under_way: list[str] = []
         self.ends: dict[str, anyio.Event] = {}
 
     async def run(self, name: str, size: int) -> None:
         self.ends[name] = anyio.Event()
-        async with self.workload.reserve_bytes(size):
+        async with self.share.reserve_bytes(size):
             self.under_way.append(name)
             await self.ends[name].wait()
             self.under_way.remove(name)
@@ -105,8 +105,8 @@ async def test_who_leaves_gives_its_room_back(leaving: str) -> None:
         assert work.under_way[-1] == "last"
         work.ends["last"].set()
     with anyio.fail_after(30):
-        await work.workload.wait_for_space()
-        async with work.workload.reserve_bytes(10 * MB):
+        await work.share.wait_for_space()
+        async with work.share.reserve_bytes(10 * MB):
             pass
 
 
@@ -114,13 +114,13 @@ async def test_no_more_comes_while_the_room_is_full() -> None:
     work, came = Work(10 * MB), []
 
     async def read() -> None:
-        await work.workload.wait_for_space()
+        await work.share.wait_for_space()
         came.append(work.under_way.copy())
 
     async with anyio.create_task_group() as group:
         group.start_soon(work.run, "a", 6 * MB)
         await turns()
-        await work.workload.wait_for_space()
+        await work.share.wait_for_space()
         group.start_soon(work.run, "b", 6 * MB)
         await turns()
         group.start_soon(read)
@@ -130,3 +130,43 @@ async def test_no_more_comes_while_the_room_is_full() -> None:
         await turns()
         assert came == [["b"]]
         work.ends["b"].set()
+
+
+async def test_a_server_that_is_full_stops_no_other() -> None:
+    workload, done = Workload(10 * MB), []
+    async with anyio.create_task_group() as group:
+
+        async def hold() -> None:
+            async with workload.share_of("hostile").reserve_bytes(100 * MB):
+                await anyio.sleep_forever()
+
+        group.start_soon(hold)
+        await turns()
+        assert workload.share_of("hostile").is_full
+        await workload.share_of("good").wait_for_space()
+        async with workload.share_of("good").reserve_bytes(9 * MB):
+            done.append(workload.held())
+        group.cancel_scope.cancel()
+    assert done == [{"hostile": 100 * MB, "good": 9 * MB}]
+    assert workload.held() == {"hostile": 0, "good": 0}
+
+
+async def test_of_messages_that_arrive_at_once_the_oldest_goes_on() -> None:
+    share, received = ServerShare(10 * MB), []
+
+    async def receive(name: str, chunks: int) -> None:
+        with share.receive() as receipt:
+            for _ in range(chunks):
+                receipt.count(MB)
+                await receipt.wait_for_turn()
+                await checkpoint()
+            received.append(name)
+
+    async with anyio.create_task_group() as group:
+        for name in ("first", "second", "third"):
+            group.start_soon(receive, name, 8)
+        await turns()
+        assert share.held <= 13 * MB
+    assert received[0] == "first"
+    assert sorted(received) == ["first", "second", "third"]
+    assert share.held == 0

@@ -23,6 +23,7 @@ from leafgate.server.endpoint import McpEndpoint
 from leafgate.server.front import Front, RequestLayer
 from leafgate.server.http import Web, bind, web_app
 from leafgate.server.session_events import MemoryEvents, SessionEvents
+from leafgate.server.sessions import SessionTable
 from leafgate.state.sqlite import SqliteSessions
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +43,38 @@ async def test_the_events_of_sessions_are_kept_apart() -> None:
     assert await read(theirs, stolen) == [(other, b"another")]
     for unknown in (stolen, other, "", "."):
         assert not await mine.read(unknown)
+
+
+async def test_events_are_bounded_in_bytes_and_one_session_leaves_half_to_others() -> None:
+    store = MemoryEvents(capacity=100, max_bytes=1_000)
+    theirs = str(await store.add_event("theirs", "1", "g", b"x" * 400))
+    mine = [str(await store.add_event("mine", "1", "g", b"x" * 100)) for _ in range(50)]
+    assert store.bytes == 900
+    assert await store.events_from("theirs", theirs)
+    assert [event.id for event in await store.events_from("mine", mine[-5])] == mine[-5:]
+    assert not await store.events_from("mine", mine[-6])
+    assert await store.add_event("mine", "1", "g", b"x" * 501) is None  # it cannot be sent again
+    store.forget("mine")
+    assert store.bytes == 400
+    store.forget("theirs")
+    store.forget("never known")
+    assert store.bytes == 0
+
+
+async def test_events_are_bounded_in_number() -> None:
+    store = MemoryEvents(capacity=10)
+    names = [str(await store.add_event(f"s{n % 4}", "1", "g", b"")) for n in range(40)]
+    assert [bool(await store.events_from(f"s{n % 4}", names[n])) for n in range(40)] == [n >= 30 for n in range(40)]
+
+
+async def test_a_session_that_ends_leaves_no_event() -> None:
+    table = SessionTable(Server("small"), None, store := MemoryEvents())
+    session = table._new_session("s", "ada")
+    await session.standalone.push({"jsonrpc": "2.0", "method": "notifications/x"})
+    assert store.bytes > 0
+    await table.end(session)
+    await session.standalone.push({"jsonrpc": "2.0", "method": "notifications/late"})
+    assert store.bytes == 0
 
 
 async def tell(ctx: Any, params: Any) -> CallToolResult:

@@ -47,6 +47,7 @@ async def test_identity_is_everything_and_the_digest_is_the_content() -> None:
         replace(ONE, origin=None),
         replace(ONE, origin=Origin("disk", "write")),
         replace(ONE, is_text=False),
+        replace(ONE, is_clean=False),
     ]
     records = [record_of(artifact) for artifact in (ONE, *others)]
     assert len({record.identity for record in records}) == len(records)

@@ -9,6 +9,7 @@ import pytest
 from stores import Time, redis_stores, sqlite_stores
 
 from leafgate.ports import SessionRecord, Sessions
+from leafgate.state import records
 from leafgate.state.memory import MemoryState
 from leafgate.state.records import EVENT_SECONDS, MAX_EVENTS, SESSION_SECONDS
 from leafgate.state.redis import RedisSessions
@@ -69,6 +70,20 @@ async def test_only_the_last_events_of_a_session_are_kept(sessions: Sessions) ->
     names = [await sessions.add_event("s6", "1", "here", b"") for _ in range(MAX_EVENTS + 3)]
     assert not await sessions.events_from("s6", names[2])
     assert len(await sessions.events_from("s6", names[3])) == MAX_EVENTS
+
+
+async def test_the_events_of_a_session_are_bounded_in_bytes_too(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_EVENT_BYTES", 1_000)
+    names = [str(await sessions.add_event("s8", "1", "here", b"x" * 300)) for _ in range(5)]
+    assert not await sessions.events_from("s8", names[1])
+    assert len(await sessions.events_from("s8", names[2])) == 3
+    assert await sessions.add_event("s8", "1", "here", b"x" * 1_001) is None
+    assert len(await sessions.events_from("s8", names[2])) == 3
+    last = str(await sessions.add_event("s8", "1", "here", b"x" * 1_000))
+    assert [event.id for event in await sessions.events_from("s8", last)] == [last]
+    assert not await sessions.events_from("s8", names[4])
 
 
 async def test_a_gateway_is_alive_that_said_so(sessions: Sessions) -> None:

@@ -53,8 +53,9 @@ def artifact(size: int, mark: bytes = b"x") -> Artifact:
         Artifact("ä\ud7ff\U0001f600 und\x00".encode() * 5_000, "text/plain", "lange", Origin("", "")),
         Artifact(secrets.token_bytes(300_000), "application/octet-stream", "", None, is_text=False),
         Artifact(b"", "", ""),
+        Artifact(b"never cleaned", "text/plain", "", is_clean=False),
     ],
-    ids=["bytes", "text", "noise", "nothing"],
+    ids=["bytes", "text", "noise", "nothing", "not clean"],
 )
 async def test_only_the_owner_gets_it_back(stores: Stores, kept: Artifact) -> None:
     store = stores.artifacts()

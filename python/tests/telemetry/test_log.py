@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -18,8 +19,10 @@ from leafgate.telemetry.log import (
     LONGEST_FOREIGN,
     MOST_REPEATS,
     REPEATS_SECONDS,
+    QueuedLines,
     Repeats,
     hide_secrets,
+    log_queues,
     message_of,
     setup_logging,
     without_secrets,
@@ -46,18 +49,27 @@ def serving() -> Iterator[None]:
     SERVING.reset(token)
 
 
+class LogText(io.StringIO):
+    """What was logged. The lines are written by a thread, which is waited for."""
+
+    def getvalue(self) -> str:
+        for queue in log_queues():
+            queue.flush()
+        return super().getvalue()
+
+
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def in_json(level: str = "info") -> io.StringIO:
-    stream = io.StringIO()
+    stream = LogText()
     setup_logging(level, "json", stream)
     return stream
 
 
 def in_text(level: str = "info") -> io.StringIO:
-    stream = io.StringIO()
+    stream = LogText()
     setup_logging(level, "text", stream)
     return stream
 
@@ -228,3 +240,22 @@ def test_lines_of_one_kind_are_bounded_where_a_library_repeats_itself() -> None:
     assert len(shown("leafgate.gateway", 500)) == 500
     now += REPEATS_SECONDS
     assert shown("mcp.server", 2) == [f"refused 0 (and {500 - MOST_REPEATS} more)", "refused 1"]
+
+
+def test_a_log_that_is_not_read_drops_lines_and_counts_them() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        queue = QueuedLines(stream, most_waiting=50_000)
+        record = logging.LogRecord("leafgate.gateway", logging.WARNING, "", 0, "x" * 999, None, None)
+        for _ in range(1_000):  # a pipe holds some 65 of them, the queue 50, and the thread as many
+            queue.emit(record)
+        assert queue.waiting <= 50_000
+        assert 700 < queue.dropped < 1_000
+        root = logging.getLogger()
+        root.addHandler(queue)
+        read = b""
+        while b"were dropped" not in read:
+            read += os.read(reader, 65_536)
+        root.removeHandler(queue)
+        assert read.count(b"x" * 999) + queue.dropped == 1_000
+    os.close(reader)

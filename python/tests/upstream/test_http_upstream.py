@@ -15,8 +15,8 @@ import pytest
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.upstream import HttpServer, ServerSpec
-from leafgate.upstream.connect import _note_status, note_refusal
 from leafgate.upstream.fleet import Fleet
+from leafgate.upstream.receive import note_refusal, note_status
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +131,7 @@ async def test_a_refusal_is_of_its_own_request() -> None:
     async def request(name: str, *statuses: int) -> None:
         with note_refusal() as refusal:
             for status in statuses:
-                await _note_status(httpx2.Response(status))
+                await note_status(httpx2.Response(status))
                 await anyio.lowlevel.checkpoint()  # the others get their turn
         found[name] = refusal.status
 
@@ -143,7 +143,7 @@ async def test_a_refusal_is_of_its_own_request() -> None:
 
 
 async def test_what_nobody_notes_is_passed_over() -> None:
-    await _note_status(httpx2.Response(401))
+    await note_status(httpx2.Response(401))
     with note_refusal() as refusal:
         pass
     assert refusal.status is None

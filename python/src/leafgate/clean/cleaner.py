@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from leafgate.clean import redact, sanitize
 from leafgate.clean.redact import RedactPolicy, redact_json, redact_text
-from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, all_strings
+from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout, all_strings
 from leafgate.clean.sanitize import SanitizePolicy, sanitize_json, sanitize_text
 from leafgate.model.leaf import CODEC_META_KEY
 
@@ -83,7 +83,10 @@ def _combine(first: Cleaned[Any], second: Cleaned[Any]) -> Cleaned[Any]:
 
 @dataclass(frozen=True)
 class Piece:
-    """A clean block, and the content in it that may be too large: a text, or bytes."""
+    """A clean block, and the content in it that may be too large: a text, or bytes.
+
+    `uncleaned` is content that took too long to clean; then the block is empty, and none of its fields is shown.
+    """
 
     block: Block
     report: CleaningReport = NO_CHANGES
@@ -91,6 +94,7 @@ class Piece:
     data: bytes | None = None
     media_type: str = ""
     annotations: Mapping[str, Any] | None = None
+    uncleaned: bytes | None = None
 
     def with_text(self, text: str) -> Block:
         """Return the block with another text in its place, without the token ids of the old text."""
@@ -103,7 +107,31 @@ class Piece:
 
 
 def read_block(block: Block, cleaner: Cleaner) -> Piece:
-    """Clean one block."""
+    """Clean one block. One that takes too long is returned as it is, apart from the block of the piece."""
+    try:
+        return _read_block(block, cleaner)
+    except CleaningTimeout:
+        return uncleaned_piece(_largest_text(block))
+
+
+def uncleaned_piece(text: str) -> Piece:
+    """A text that took too long to clean."""
+    return Piece({"type": "text", "text": ""}, uncleaned=text.encode("utf-8", "replace"), media_type="text/plain")
+
+
+def _largest_text(block: Block) -> str:
+    """The text of a block; the whole block as JSON where its text is not the most of it."""
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, Mapping) else block
+    text, data = inner.get("text"), decode_base64(inner.get("blob"))
+    if isinstance(text, str):
+        return text
+    if data is not None:
+        return data.decode("utf-8", "replace")
+    return json.dumps(block, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _read_block(block: Block, cleaner: Cleaner) -> Piece:
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
             return _text(block, cleaner)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, AnyStr, Final, Generic, TypeVar
 
+from leafgate.model.errors import LeafgateError
+
 MAX_DEPTH: Final = 200  # well below the depth at which json.dumps gives up
 TOO_DEEP: Final = "[withheld: nested too deeply]"
 DEPTH: Final = "too-deep"  # the kind under which withheld subtrees are counted
@@ -32,6 +34,14 @@ class CleaningReport:
         pairs = ((self.removed, other.removed), (self.redacted, other.redacted), (self.flagged, other.flagged))
         sums = ({**one, **{kind: one.get(kind, 0) + more[kind] for kind in more}} for one, more in pairs)
         return CleaningReport(*sums)
+
+
+class CleaningTimeout(LeafgateError):
+    """A text was not cleaned, because it took too long. It must not be shown."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"cleaning took longer than {seconds:g} s")
+        self.seconds = seconds
 
 
 NO_CHANGES: Final = CleaningReport()

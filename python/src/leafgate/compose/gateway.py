@@ -19,10 +19,12 @@ from leafgate.compose.policies import make_embedder, refuse_to_open
 from leafgate.compose.secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.compose.servers import load_saved_offers, with_saved
 from leafgate.config.models import Config
+from leafgate.gateway.clean_process import CleanProcesses
 from leafgate.gateway.native import APP_TYPE, APPS
 from leafgate.gateway.refresh import DefinitionScanner, Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
-from leafgate.gateway.serving import UNTRACED, Workload
+from leafgate.gateway.serving import UNTRACED
+from leafgate.gateway.workload import Workload
 from leafgate.maps.shelf import CurrentMaps
 from leafgate.model.errors import ConfigError, StoreError
 from leafgate.model.tool import META_TOOLS, ExposureMode
@@ -41,8 +43,9 @@ from leafgate.server.routes import (
     operator_routes,
     pending_approvals,
 )
+from leafgate.server.session_events import MemoryEvents
 from leafgate.state.routing import IndexFiles, default_directory
-from leafgate.telemetry.log import hide_secrets, redacted_line
+from leafgate.telemetry.log import hide_secrets, log_queues, redacted_line
 from leafgate.telemetry.metrics import CountSync, Metrics
 from leafgate.telemetry.prometheus import PrometheusPage, Standing
 from leafgate.telemetry.tracing import make_tracing
@@ -71,11 +74,13 @@ class Gateway:
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
         self.tracing = None if config.tracing is None else make_tracing(**dict(config.tracing))
         self._workload = Workload()
+        self._clean_processes = CleanProcesses(config.cleaning_seconds)
+        self._events = MemoryEvents()
         # A host can show the pages of apps only if the tools of servers are listed as they are.
         apps = {APPS: {"mimeTypes": [APP_TYPE]}} if config.mode is ExposureMode.PASSTHROUGH else {}
         self.fleet = Fleet(
             config.servers,
-            intake=self._workload,
+            intake_of=self._workload.share_of,
             extensions={TASKS: {}, **apps},
             start_seconds=config.startup_wait_seconds,
         )
@@ -113,6 +118,7 @@ class Gateway:
         self._maps.replace(plan.maps)
         self.front.adopt(plan.access, plan.offer, plan.config.envelope)
         self.watch.hold = plan.config.on_risk == "hold"
+        self._clean_processes.seconds = plan.config.cleaning_seconds
         self.runtime.reconfigure(self._parts(plan))
         self.fleet.reconcile(plan.config.servers)
         waiting = waiting_for_restart(plan.config, self._started_with)
@@ -139,6 +145,7 @@ class Gateway:
             reach=_reach(config),
             tracer=UNTRACED if self.tracing is None else self.tracing,
             workload=self._workload,
+            clean_processes=self._clean_processes,
             server_states=self.fleet.states,
             audit=self._audit,
             tasks=self._tasks,
@@ -193,6 +200,7 @@ class Gateway:
             drain_seconds=config.drain_seconds,
             max_connections=config.max_connections,
             sessions=self._plan.state.sessions(),
+            events=self._events,
         )
 
     async def _recent(self, since: float) -> dict[str, Any]:
@@ -213,6 +221,14 @@ class Gateway:
             tools_by_server={member.spec.label: len(member.offers.tools) for member in members},
             tools=len(self.runtime.snapshot.catalog),
             breakers=self.runtime.breaker_phases,
+            held_bytes=self._workload.held(),
+            gateway_bytes={
+                "results": sum(self._workload.held().values()),
+                "session_events": self._events.bytes,
+                "log": sum(queue.waiting for queue in log_queues()),
+            },
+            dropped_notifications=self._workload.dropped(),
+            dropped_log_lines=sum(queue.dropped for queue in log_queues()),
         )
 
     def _waiting_for(self) -> list[str]:
@@ -241,7 +257,10 @@ class Gateway:
         """Inside this context, upstreams stay connected and the catalog up to date. Raises StoreError, before anything
         is started, where the store cannot be used."""
         async with self._open_state(), in_background(self.refresher.run), self.fleet.running():
-            yield
+            try:
+                yield
+            finally:
+                self._clean_processes.close()
         if self.tracing is not None:
             await to_thread.run_sync(self.tracing.close)
 

@@ -381,6 +381,11 @@ class Trust(Section):
     on_risk: Reaction = key("What happens to a definition that looks poisoned.", "report")
     sanitize: Sanitize | None = key("How foreign text is cleaned.", nullable=True)
     redact: Redact | None = key("Which secrets are replaced.", nullable=True)
+    cleaning_seconds: Annotated[float, number(0.1, 600, unit="seconds")] = key(
+        "Seconds of CPU time that cleaning one text may take. A text that takes longer is stored, and not shown. Texts "
+        "of 128 KiB and more are cleaned in a process of their server's own.",
+        10.0,
+    )
 
 
 class Controls(Section):

@@ -12,8 +12,16 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
-from leafgate.clean.cleaner import MAX_ANNOTATED, Block, Cleaner, Piece, is_text_type, read_block
-from leafgate.clean.result import NO_CHANGES, CleaningReport
+from leafgate.clean.cleaner import (
+    MAX_ANNOTATED,
+    Block,
+    Cleaner,
+    Piece,
+    is_text_type,
+    read_block,
+    uncleaned_piece,
+)
+from leafgate.clean.result import NO_CHANGES, CleaningReport, CleaningTimeout
 from leafgate.digest.digest import Digest, NotKept, digest
 from leafgate.digest.instance import FindViolations, Shortened, shorten, write_json
 from leafgate.digest.outline import Unread, elements, members
@@ -53,6 +61,7 @@ class Withheld:
     size: Size | None = None
     digest: Digest | None = None
     has_note: bool = True
+    is_clean: bool = True
 
     def block(self, handle: str | None, why_not: NotKept = "too large to be kept") -> Block | None:
         if self.digest is not None:
@@ -60,6 +69,9 @@ class Withheld:
         if not self.has_note:
             return None
         what = f"{self.media_type[:60]}, {len(self.content)} bytes"
+        if not self.is_clean:
+            stored = f"it was {why_not}" if handle is None else f'tool_view {{"handle":"{handle}"}} tries again'
+            return {"type": "text", "text": f"[{what}, not shown: cleaning it took too long; {stored}]"}
         call = f'tool_view {{"handle":"{handle}","selector":{{"type":"bytes"}}}}'
         return {"type": "text", "text": f"[{what}, {why_not}]" if handle is None else f"[{what}: {call}]"}
 
@@ -100,14 +112,19 @@ def screen(
     pieces = [read_block(block, cleaner) for block in blocks]
     value, report, fits = structured, NO_CHANGES, True
     if structured is not None and (find_violations is not None or not is_written):
-        clean = cleaner.json(structured)
-        value = clean.value
-        text = cleaner.text(write_json(value))
-        fits = _surely_fits([text.value], budget) or weigh(text.value, count, budget).tokens <= budget
-        if not is_written and (find_violations is None or not fits):
-            pieces.append(Piece({"type": "text", "text": text.value}, clean.report + text.report, text.value))
-        elif not is_written:
-            report = clean.report  # what a text contains is in its report already
+        try:
+            clean = cleaner.json(structured)
+            text = cleaner.text(write_json(clean.value))
+        except CleaningTimeout:
+            pieces += [] if is_written else [uncleaned_piece(write_json(structured))]
+            structured = value = None
+        else:
+            value = clean.value
+            fits = _surely_fits([text.value], budget) or weigh(text.value, count, budget).tokens <= budget
+            if not is_written and (find_violations is None or not fits):
+                pieces.append(Piece({"type": "text", "text": text.value}, clean.report + text.report, text.value))
+            elif not is_written:
+                report = clean.report  # what a text contains is in its report already
     provenance = _provenance(pieces, report, max_annotations=MAX_ANNOTATED)
     slots = _screen_texts(_screen_bytes(_limit_links(pieces, count, budget), inline), count, cleaner, budget)
     digests = [slot.digest for slot in slots if isinstance(slot, Withheld) and slot.digest is not None]
@@ -164,6 +181,9 @@ def _screen_bytes(pieces: Sequence[Piece], inline: int) -> list[Slot]:
     room, notes = inline * INLINE_IN_ALL, 0
     slots: list[Slot] = []
     for piece in pieces:
+        if piece.uncleaned is not None:
+            slots.append(Withheld(piece.uncleaned, piece.media_type, piece, is_clean=False))
+            continue
         size = len(piece.data or b"") * 4 // 3
         if piece.data is None or size <= min(inline, room):
             room -= size
@@ -193,9 +213,15 @@ def _screen_texts(slots: Sequence[Slot], count: Count, cleaner: Cleaner, budget:
     choice = choose([size.tokens for size in sizes], budget)
     result = list(slots)
     if choice.as_one:
-        text = cleaner("\n".join(texts))
-        whole = Piece({"type": "text", "text": text}, text=text)
-        result[places[0]] = _withhold(whole, weigh(text, count, budget), count, cleaner, budget // 2)
+        text = "\n".join(texts)
+        try:
+            text = cleaner(text)
+        except CleaningTimeout:
+            whole = uncleaned_piece(text)
+            result[places[0]] = Withheld(whole.uncleaned or b"", whole.media_type, whole, is_clean=False)
+        else:
+            whole = Piece({"type": "text", "text": text}, text=text)
+            result[places[0]] = _withhold(whole, weigh(text, count, budget), count, cleaner, budget // 2)
         others = set(places[1:])
         return [slot for at, slot in enumerate(result) if at not in others]
     for at in choice.withheld:
@@ -304,6 +330,11 @@ def _provenance(
         "redacted": [{"type": kind, "count": n} for kind, n in sorted(report.redacted.items())],
         "flagged": [{"kind": kind, "count": n} for kind, n in sorted(report.flagged.items())],
         "content_annotations": annotations[:max_annotations],
+        "not_cleaned": [
+            {"part_index": at, "bytes": len(piece.uncleaned)}
+            for at, piece in enumerate(pieces)
+            if piece.uncleaned is not None
+        ],
     }
     return {name: entries for name, entries in lists.items() if entries}
 

@@ -1,7 +1,8 @@
 """Views: show the part of an artifact that a client's selector names.
 
 A selector is foreign input: the result is always a page within the budget, or VIEW_FAILED. An artifact was cleaned
-before it was stored, and a page of it is cleaned again: cutting and unquoting can expose what was not visible before.
+before it was stored, or is now, and a page of it is cleaned again: cutting and unquoting can expose what was not
+visible before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafgate.clean.cleaner import Cleaner
+from leafgate.clean.result import CleaningTimeout
 from leafgate.digest.outline import largest_part, outline
 from leafgate.digest.read_json import read_json, read_rows, resolve
 from leafgate.digest.read_lines import PageLimit, View, find_text, read_lines
@@ -39,8 +41,17 @@ def show(raw_selector: object, artifact: Artifact, cleaner: Cleaner, count: Coun
     selector = parse_selector(raw_selector)
     if limit.count(json.dumps(selector.as_json(), ensure_ascii=False)) > budget // 3:
         view_failed("this selector is too long")
-    view = _view(selector, artifact, limit)
+    view = _view(selector, artifact if artifact.is_clean else _clean(artifact, cleaner), limit)
     return ViewContent(limit.finish(view), None if view.block is None else dict(view.block))
+
+
+def _clean(artifact: Artifact, cleaner: Cleaner) -> Artifact:
+    """The artifact, cleaned as a whole: in a part of a text, half a secret is not recognised."""
+    try:
+        text = cleaner(artifact.content.decode("utf-8", "replace"))
+    except CleaningTimeout as error:
+        view_failed(f"this text is not shown: {error}, the limit of this gateway")
+    return replace(artifact, content=text.encode("utf-8", "replace"), is_clean=True)
 
 
 def _view(selector: Selector, artifact: Artifact, limit: PageLimit) -> View:

@@ -18,28 +18,20 @@ from typing import Any, Final
 from anyio import lowlevel
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.clean.result import Cleaned
+from leafgate.clean.result import Cleaned, CleaningTimeout
 from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
 from leafgate.digest.digest import NotKept
 from leafgate.digest.instance import FindViolations, Shortened
 from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResult, Withheld, screen
 from leafgate.digest.size import total
 from leafgate.digest.views import show
+from leafgate.gateway.clean_process import CleanProcesses
 from leafgate.gateway.result import Delivered
-from leafgate.gateway.serving import (
-    THREAD_FROM,
-    UNTRACED,
-    Workload,
-    estimate_size,
-    max_bytes,
-    note,
-    note_cleaning,
-    note_tokens_out,
-    run_sized,
-)
+from leafgate.gateway.serving import UNTRACED, note, note_cleaning, note_tokens_out
 from leafgate.gateway.snapshot import Snapshot
+from leafgate.gateway.workload import THREAD_FROM, ServerShare, Workload, estimate_size, max_bytes, run_sized
 from leafgate.model.envelope import Artifact, ArtifactRef, Origin
-from leafgate.model.errors import GatewayError, StoreError
+from leafgate.model.errors import GatewayError, StoreError, UpstreamFailure
 from leafgate.model.leaf import Level
 from leafgate.model.request import Request
 from leafgate.model.rights import CapabilityPolicy
@@ -79,10 +71,20 @@ class Delivery:
     level_for: Mapping[str, Level] = field(default_factory=dict)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
+    clean_processes: CleanProcesses | None = None  # None: large texts are cleaned here, for as long as it takes
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
-        return self.clean if origin is None else self.clean_for.get(origin.server, self.clean)
+        return self.clean if origin is None else self.cleaner_for(origin.server)
+
+    def cleaner_for(self, server: str) -> Cleaner:
+        """The cleaner for what a server sends. Large texts are cleaned in a process, with a limit on its time."""
+        cleaner = self.clean_for.get(server, self.clean)
+        return cleaner if self.clean_processes is None else self.clean_processes.limit(server, cleaner)
+
+    def cleaning_for(self, server: str) -> ServerCleaning:
+        """How values of a server are cleaned that go out whole."""
+        return ServerCleaning(self.cleaner_for(server), self.workload.share_of(server))
 
     async def encoder(self, request: Request) -> Encoder | None:
         """The encoder of the client's map; None for a client that gets no ids.
@@ -138,8 +140,9 @@ async def deliver_result(
     envelope says that it was not the server. Resources and prompts come as such results too; they have no leaves that
     a server could have sent.
     """
+    share = delivery.workload.share_of(origin.server)
     size = estimate_size(raw.get("content"), raw.get("structuredContent"))
-    async with nullcontext() if size < THREAD_FROM else delivery.workload.reserve(raw):
+    async with nullcontext() if size < THREAD_FROM else share.reserve(raw):
         encoder = await delivery.encoder(request)
         with delivery.tracer.stage("screen"):
             takes_any = request.client is None or request.client.takes_any_json
@@ -147,13 +150,13 @@ async def deliver_result(
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
             wants["with_facts"] = request.envelope == "full"
-            clean = await run_sized(size, partial(_clean_result, delivery, origin, raw, encoder, **wants))
+            clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, **wants))
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
             blocks, own, refs = await _store(delivery, request, origin, clean)
         own = own if may_have_leaves else set(range(len(blocks)))
         with delivery.tracer.stage("ids"):
-            content, reports, own_reports = await run_sized(size, partial(_add_ids, blocks, own, ledger, request))
+            content, reports, own_reports = await share.run(size, partial(_add_ids, blocks, own, ledger, request))
         source = {"server": origin.server, "tool": origin.tool, **(provenance or {}), **screening.provenance}
         if ledger is not None:
             source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
@@ -228,7 +231,8 @@ async def view(
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     work = partial(show, selector, artifact, delivery.cleaner(artifact.origin), count, delivery.budget)
-    page = await run_sized(len(artifact.content), work)
+    share = delivery.workload.share_of("" if artifact.origin is None else artifact.origin.server)
+    page = await share.run(len(artifact.content), work)
     text = await deliver_text(delivery, request, page.text)
     return Delivered("ok", content=text if page.block is None else (page.block, *text))
 
@@ -248,18 +252,41 @@ def check_access(
         raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
 
 
-async def clean_value(raw: Mapping[str, Any], cleaner: Cleaner, *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Foreign JSON that goes out whole, without ids. Texts under the keys `keep` are opaque (addresses, bytes)."""
+@dataclass(frozen=True)
+class ServerCleaning:
+    """The cleaner for what one server sends, and the server's share, in whose threads large values are cleaned."""
+
+    cleaner: Cleaner
+    share: ServerShare = field(default_factory=ServerShare)
+
+
+async def clean_value(
+    raw: Mapping[str, Any], cleaning: ServerCleaning, *, keep: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """JSON of a server that goes out whole, without ids. Texts under the keys `keep` are opaque (addresses, bytes).
+
+    UpstreamFailure if it takes too long to clean.
+    """
 
     def work() -> Cleaned[dict[str, Any]]:
         stripped = strip_everywhere(raw)  # ids spell texts, and nothing checks them here
-        clean = cleaner.json(stripped)
+        clean = cleaning.cleaner.json(stripped)
         value = _restore(clean.value, stripped, frozenset(keep)) if isinstance(clean.value, dict) else {}
         return Cleaned(value, clean.report)
 
-    result = await run_sized(estimate_size(raw), work)
+    try:
+        result = await cleaning.share.run(estimate_size(raw), work)
+    except CleaningTimeout as error:
+        message = "the server's answer is not shown: it takes too long to clean"
+        raise UpstreamFailure("UPSTREAM_ERROR", str(error), message=message) from error
     note_cleaning(result.report)
     return result.value
+
+
+async def clean_text(text: str, cleaning: ServerCleaning) -> str:
+    """A text of a server that goes out whole. UpstreamFailure if it takes too long to clean."""
+    clean: str = (await clean_value({"text": text}, cleaning))["text"]
+    return clean
 
 
 def _clean_result(
@@ -323,7 +350,8 @@ async def _store(
             blocks.append(slot)
             continue
         label = f"{origin.server}:{origin.tool}"
-        artifact = Artifact(slot.content, slot.media_type, label, origin, slot.size is not None)
+        is_text = slot.size is not None or not slot.is_clean
+        artifact = Artifact(slot.content, slot.media_type, label, origin, is_text, slot.is_clean)
         handle, why_not = await _put(delivery, request, artifact)
         block = slot.block(handle, why_not)
         if handle is not None:
@@ -349,7 +377,8 @@ async def _put(delivery: Delivery, request: Request, artifact: Artifact) -> tupl
 def _ref(handle: str, slot: Withheld) -> ArtifactRef:
     resource = slot.piece.block.get("resource")
     uri = str(resource.get("uri", "")) if isinstance(resource, Mapping) else ""
-    ref, size = ArtifactRef(handle, slot.media_type, len(slot.content), uri=uri), slot.size
+    ref = ArtifactRef(handle, slot.media_type, len(slot.content), uri=uri, not_cleaned=not slot.is_clean)
+    size = slot.size
     return ref if size is None else replace(ref, tokens=size.tokens, lines=size.lines, tokens_estimated=size.estimated)
 
 

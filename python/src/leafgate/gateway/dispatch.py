@@ -17,9 +17,9 @@ from typing import Any, Final
 import anyio
 
 from leafgate.admission.retry import TRANSIENT, Breaker, BreakerPolicy, End, RetryPolicy, admit_call, end_call
-from leafgate.clean.cleaner import Cleaner
-from leafgate.gateway.deliver import Delivery, clean_value
+from leafgate.gateway.deliver import Delivery, ServerCleaning, clean_text, clean_value
 from leafgate.gateway.serving import end_of, set_server
+from leafgate.gateway.workload import estimate_size
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.model.tool import SelectableItem
@@ -29,6 +29,8 @@ from leafgate.ports import CallEnd, Clock, Sleep, Upstream
 _TRACED_BY_NAME: Final = ("tools/call", "prompts/get")
 # Addresses that a person is sent to, and the bytes of images and sounds.
 OPAQUE: Final = ("url", "uri", "data", "blob")
+MAX_PROGRESS_CHARS: Final = 2_000
+MAX_LOG_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,11 @@ async def dispatch(
                     raise
                 detail, details = f"{failure.detail} (after {attempt} attempts)", {"attempts": attempt}
                 raise UpstreamFailure(
-                    failure.code, detail, message=failure.message, details={**failure.details, **details}
+                    failure.code,
+                    detail,
+                    message=failure.message,
+                    details={**failure.details, **details},
+                    pointers=failure.pointers,
                 ) from failure
         await how.sleep(delay)
         attempt += 1
@@ -149,7 +155,7 @@ class ObservedUpstream:
         self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
     ) -> Mapping[str, Any]:
         if client is not None:
-            client = CleanClient(client, self._delivery.clean_for.get(server, self._delivery.clean))
+            client = CleanClient(client, self._delivery.cleaning_for(server))
         target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
         set_server(server)
         started = perf_counter()
@@ -170,11 +176,14 @@ class ObservedUpstream:
 
 
 class CleanClient:
-    """A ClientChannel around another, to which only cleaned texts are passed on."""
+    """A ClientChannel around another, to which only cleaned texts of a server are passed on.
 
-    def __init__(self, inner: ClientChannel, cleaner: Cleaner) -> None:
+    The text of a progress message, and a log line, that is very long is left out: a server may send many of them.
+    """
+
+    def __init__(self, inner: ClientChannel, cleaning: ServerCleaning) -> None:
         self._inner = inner
-        self._cleaner = cleaner
+        self._cleaning = cleaning
         self.owner = inner.owner
         self.user = inner.user
         self.takes_input_requests = inner.takes_input_requests
@@ -186,11 +195,17 @@ class CleanClient:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if message is not None:
-            message = (await clean_value({"message": message}, self._cleaner))["message"]
+            is_long = len(message) > MAX_PROGRESS_CHARS
+            message = None if is_long else await clean_text(message, self._cleaning)
         await self._inner.progress(progress, total, message)
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        await self._inner.log(await clean_value(params, self._cleaner))
+        if estimate_size(params, limit=MAX_LOG_BYTES) < MAX_LOG_BYTES:
+            await self._inner.log(await clean_value(params, self._cleaning))
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._inner.ask(method, await clean_value(params, self._cleaner, keep=OPAQUE))
+        try:
+            question = await clean_value(params, self._cleaning, keep=OPAQUE)
+        except UpstreamFailure as failure:
+            raise GatewayError(failure.code, failure.message) from failure
+        return await self._inner.ask(method, question)

@@ -40,6 +40,7 @@ log = logging.getLogger("leafgate.gateway")
 OutputCheck = Literal["pass", "missing", "too_costly", "unusable_schema"]
 
 MAX_ANNOTATIONS: Final = 4_096  # characters of a server's annotations that a dry run repeats
+MAX_POINTERS: Final = 20  # of an answer that breaks its schema, in the log
 
 
 @dataclass(frozen=True)
@@ -317,9 +318,10 @@ def check_output(item: SelectableItem, raw: Mapping[str, Any], controls: Control
 
 def _raise_violations(item: SelectableItem, violations: Sequence[Violation]) -> None:
     if violations:
-        detail = "; ".join(f"{violation.pointer or '/'}: {violation.message}" for violation in violations)
+        pointers = [violation.pointer or "/" for violation in violations][:MAX_POINTERS]
         message = "the server's answer breaks its own output schema"
-        raise UpstreamFailure("UPSTREAM_ERROR", f"{item.id} breaks its output schema: {detail[:2000]}", message=message)
+        detail = f"{item.id} breaks its output schema"  # the messages of the violations quote the answer
+        raise UpstreamFailure("UPSTREAM_ERROR", detail, message=message, pointers=pointers)
 
 
 def output_violations(item: SelectableItem, raw: Mapping[str, Any], controls: Controls) -> FindViolations:

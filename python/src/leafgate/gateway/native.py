@@ -334,19 +334,23 @@ async def get_skill(
 
 async def read_directory(
     offers: NativeOffers, upstream: Upstream, uri: str, params: JsonObject, client: ClientChannel | None
-) -> dict[str, Any]:
-    """The children of a directory of a skill: from its server, or else from the files that the skill lists."""
+) -> tuple[str, dict[str, Any]]:
+    """The children of a directory of a skill: from its server, or else from the files that the skill lists.
+
+    Returns the name of the server too.
+    """
     server, own_uri = offers.address_of(uri) or ("", uri)
     if server in upstream.servers_with(DIRECTORY_READ):
         raw = await upstream.request(server, "resources/directory/read", {**params, "uri": own_uri}, client)
     else:
         skills = (each.skill for each in offers.skills.values() if each.server == server)
-        children = {child["uri"]: child for skill in skills for child in skill.children(own_uri)}
-        if not children:
+        files = {child["uri"]: child for skill in skills for child in skill.children(own_uri)}
+        if not files:
             raise GatewayError("RESOURCE_NOT_FOUND", "no server has this directory", path=uri[:240])
-        raw = {"resources": [*children.values()]}
+        raw = {"resources": [*files.values()]}
     entries = [each for each in raw.get("resources") or () if isinstance(each, Mapping)]
-    return {**raw, "resources": [{**each, "uri": offers.write_uri(server, str(each.get("uri")))} for each in entries]}
+    children = [{**each, "uri": offers.write_uri(server, str(each.get("uri")))} for each in entries]
+    return server, {**raw, "resources": children}
 
 
 async def read_resource(snapshot: Snapshot, upstream: Upstream, args: JsonObject, client: ClientChannel | None) -> Read:

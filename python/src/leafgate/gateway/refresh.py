@@ -20,7 +20,7 @@ from leafgate.catalog.pins import digest
 from leafgate.catalog.scan import FLAG_AT, Scan, ScanFinding, scan_definition
 from leafgate.catalog.tool_names import OtherNames, ToolNames
 from leafgate.gateway.runtime import GatewayRuntime
-from leafgate.gateway.serving import estimate_size
+from leafgate.gateway.workload import estimate_size
 from leafgate.ports import Offers, ToolListing
 
 log = logging.getLogger("leafgate.gateway")

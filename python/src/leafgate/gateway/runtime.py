@@ -26,7 +26,7 @@ from leafgate.digest.size import total
 from leafgate.gateway import browse, native
 from leafgate.gateway.approval import hold_approval
 from leafgate.gateway.browse import CardPage, DefinitionWeight, Hydrated, remember_hydration, stable_order
-from leafgate.gateway.deliver import Delivery, check_access, clean_value, deliver_result, deliver_text, view
+from leafgate.gateway.deliver import Delivery, check_access, clean_text, clean_value, deliver_result, deliver_text, view
 from leafgate.gateway.dispatch import OPAQUE, ObservedUpstream
 from leafgate.gateway.execute import (
     Controls,
@@ -41,7 +41,7 @@ from leafgate.gateway.execute import (
 )
 from leafgate.gateway.native import Address, NativeOffers, Read, native_offers
 from leafgate.gateway.result import BrowseResult, CallResult, Delivered, Failure, InputRequired, Report, TaskCreated
-from leafgate.gateway.serving import Outcome, observe, run_sized
+from leafgate.gateway.serving import Outcome, observe
 from leafgate.gateway.snapshot import Pinned, Snapshot, Views, build_snapshot, narrow_snapshot
 from leafgate.gateway.tasks import (
     INPUT_REQUIRED,
@@ -53,6 +53,7 @@ from leafgate.gateway.tasks import (
     result_of,
     write_task,
 )
+from leafgate.gateway.workload import run_sized
 from leafgate.model.envelope import Origin
 from leafgate.model.errors import ErrorBody, GatewayError, StoreError, UpstreamFailure
 from leafgate.model.leaf import LeafPayload
@@ -342,7 +343,9 @@ class GatewayRuntime:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
             raw = await self._upstream.request(server, "resources/read", {"uri": own_uri}, request.client)
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
-            clean = await self._clean_native(raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ())))
+            clean = await self._clean_native(
+                server, raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ()))
+            )
             return native.rename_contents(clean, own_uri, uri)
 
     async def _admit_read(self, scope: str, request: Request) -> None:
@@ -361,8 +364,8 @@ class GatewayRuntime:
         with self._observe("resources/directory/read", request):
             await self._admit_read("resource_read", request)
             offers = await self.native_to(request)
-            raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
-            return await self._clean_native(raw, keep=("uri", "nextCursor"))
+            server, raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
+            return await self._clean_native(server, raw, keep=("uri", "nextCursor"))
 
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
         """The entry of one skill, as its server has it now, and its server's hint."""
@@ -382,7 +385,7 @@ class GatewayRuntime:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             params = {"name": prompt.upstream_name, "arguments": dict(args)}
             raw = await self._upstream.request(prompt.server, "prompts/get", params, request.client)
-            return await self._clean_native(raw, keep=("uri", "blob", "data", "requestState"))
+            return await self._clean_native(prompt.server, raw, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], request: Request
@@ -390,7 +393,7 @@ class GatewayRuntime:
         """Any other request of a plain client that one server answers."""
         with self._observe(method, request):
             raw = await self._upstream.request(server, method, params, request.client)
-            return await self._clean_native(raw)
+            return await self._clean_native(server, raw)
 
     async def _browse(self, kind: PrimitiveKind, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
         async def work() -> BrowseResult:
@@ -448,7 +451,7 @@ class GatewayRuntime:
                 result.origin,
                 result.raw,
                 result.request,
-                self._parts.cleaner(result.origin),
+                self._parts.cleaning_for(result.origin.server),
                 is_resumed=result.is_resumed,
                 is_native=structured,
             )
@@ -457,8 +460,8 @@ class GatewayRuntime:
             result = self._check_task(result, taken) if isinstance(taken, TaskState) else replace(result, raw=taken)
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
-            cleaner = self._parts.cleaner(result.origin)
-            return InputRequired(await clean_value(raw, cleaner, keep=("requestState", *OPAQUE)))
+            keep = ("requestState", *OPAQUE)
+            return InputRequired(await clean_value(raw, self._parts.cleaning_for(result.origin.server), keep=keep))
         return await self._deliver(result, visible, request, structured=structured)
 
     async def _deliver(self, result: RawResult, visible: Snapshot, request: Request, *, structured: bool) -> Delivered:
@@ -506,10 +509,10 @@ class GatewayRuntime:
         with self._observe("tasks/get", request) as outcome:
             task, visible = await self._find_task(id, request)
             state = await get_state(self._upstream, task, request.client)
-            cleaner = self._parts.clean_for.get(task.server, self._parts.clean)
-            fields = write_task(state, id, cleaner.text(state.message).value)
+            cleaning = self._parts.cleaning_for(task.server)
+            fields = write_task(state, id, await clean_text(state.message, cleaning))
             if state.status == INPUT_REQUIRED:
-                return fields | await clean_value({"inputRequests": state.part}, cleaner, keep=OPAQUE)
+                return fields | await clean_value({"inputRequests": state.part}, cleaning, keep=OPAQUE)
             if state.status not in ("completed", "failed"):
                 return fields
             try:
@@ -518,7 +521,7 @@ class GatewayRuntime:
                 outcome.error = "tool_error" if delivered.is_error else None
                 return fields | {"result": {"resultType": "complete", **delivered.as_mcp(request.envelope)}}
             except UpstreamFailure as failure:
-                error = _log_failure(upstream_error(failure), "tasks/get", failure.detail, outcome)
+                error = _log_upstream_failure(failure, "tasks/get", outcome)
                 outcome.error = error.error
                 if state.status == "completed":
                     failed = await self._fail(error, request)
@@ -554,16 +557,16 @@ class GatewayRuntime:
             except GatewayError as refusal:
                 error = refusal.body
             except UpstreamFailure as failure:
-                error = _log_failure(upstream_error(failure), operation, failure.detail, outcome)
+                error = _log_upstream_failure(failure, operation, outcome)
                 if operation == NATIVE_CALL and failure.rpc_code is not None and not error.retryable:
                     raise
             except StoreError as failure:
                 body = ErrorBody("STORE_UNAVAILABLE", "what the gateway keeps cannot be reached now")
-                error = _log_failure(body, operation, str(failure), outcome)
+                error = _log_failure(body, operation, f"{body.error}: {failure}", outcome)
             except Exception as unexpected:
                 log.exception("unexpected failure in %s", operation)
                 body = ErrorBody("INTERNAL_ERROR", "the gateway failed on this request")
-                error = _log_failure(body, operation, f"{type(unexpected).__name__}", outcome)
+                error = _log_failure(body, operation, f"{body.error}: {type(unexpected).__name__}", outcome)
             outcome.error = error.error
             return await self._fail(error, request)
 
@@ -608,10 +611,11 @@ class GatewayRuntime:
     def _clean_json(self, value: Any) -> Any:
         return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition are not checked by anything
 
-    async def _clean_native(self, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    async def _clean_native(self, server: str, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
         """A raw result that is not delivered but passed on whole, clean."""
-        async with self._parts.workload.reserve(raw):
-            return await clean_value(raw, self._parts.clean, keep=keep)
+        cleaning = self._parts.cleaning_for(server)
+        async with cleaning.share.reserve(raw):
+            return await clean_value(raw, cleaning, keep=keep)
 
 
 def _tool_of(task: TaskRecord, visible: Snapshot) -> SelectableItem:
@@ -628,7 +632,13 @@ def upstream_error(failure: UpstreamFailure) -> ErrorBody:
     return ErrorBody(failure.code, message, details=failure.details)
 
 
+def _log_upstream_failure(failure: UpstreamFailure, operation: str, outcome: Outcome) -> ErrorBody:
+    """The error with its correlation id. What the server wrote may be a payload: it is logged at the level debug."""
+    log.debug("%s failed, correlation id %s: %s", operation, outcome.correlation_id, failure.detail)
+    return _log_failure(upstream_error(failure), operation, failure.describe(), outcome)
+
+
 def _log_failure(body: ErrorBody, operation: str, detail: str, outcome: Outcome) -> ErrorBody:
     """The error with an id that leads the operator to the detail, which only the log has."""
-    log.warning("%s failed, correlation id %s: %s: %s", operation, outcome.correlation_id, body.error, detail)
+    log.warning("%s failed, correlation id %s: %s", operation, outcome.correlation_id, detail)
     return replace(body, details={**body.details, "correlation_id": outcome.correlation_id})

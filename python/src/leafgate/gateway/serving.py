@@ -1,9 +1,4 @@
-"""How requests are served: each is timed, traced and reported exactly once, and work on large results is bounded.
-
-Cleaning takes several times the memory of what is cleaned: without a bound, a few large results at once take all there
-is. Work that has no space waits, first come, first served; and servers are read no further while more waits than there
-is space for, so that what waits is bounded too. Large work is done in threads.
-"""
+"""How requests are served: each is timed, traced, logged and reported exactly once."""
 
 from __future__ import annotations
 
@@ -11,17 +6,11 @@ import json
 import logging
 import re
 import secrets
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from sys import maxsize
 from time import perf_counter
-from typing import Any, Final, Self, TypeVar
-
-import anyio
-from anyio import to_thread
+from typing import Any, Final, Self
 
 from leafgate.clean.result import CleaningReport
 from leafgate.model.errors import GatewayError, UpstreamFailure
@@ -31,106 +20,7 @@ from leafgate.ports import AuditLog, CallEnd, Recorder, Span, Tracer
 # One line for each request, at the level info.
 call_log = logging.getLogger("leafgate.calls")
 
-# In bytes: so many are cleaned and tokenized in some 5 ms, and the loop may be blocked for 20 ms at most.
-THREAD_FROM: Final = 8_192
-WORKLOAD_BYTES: Final = 64 * 1024 * 1024
-LARGE_FROM: Final = 1024 * 1024  # smaller results wait for nothing: all calls' small ones fit beside the large ones
-
-_PLAIN: Final = frozenset((int, float, bool, type(None)))
 _PLAIN_WORD: Final = re.compile(r"[\w.:/@#+-]{1,200}")
-
-Value = TypeVar("Value")
-
-
-class Workload:
-    """The bytes of large results that are worked on. One larger than `limit` is worked on alone."""
-
-    def __init__(self, limit: int = WORKLOAD_BYTES) -> None:
-        self.is_full = False
-        self._limit = limit
-        self._bytes = 0
-        self._demand = 0  # with what waits in the queue
-        self._queue: deque[tuple[int, anyio.Event]] = deque()
-        self._less = anyio.Event()
-
-    @asynccontextmanager
-    async def reserve(self, raw: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Wait for the turn of a raw result. Inside this context it may be worked on."""
-        size = estimate_size(raw, limit=LARGE_FROM)
-        if size >= LARGE_FROM:
-            size = await to_thread.run_sync(partial(estimate_size, raw, limit=maxsize))
-        async with self.reserve_bytes(size):
-            yield
-
-    @asynccontextmanager
-    async def reserve_bytes(self, size: int) -> AsyncIterator[None]:
-        """The same for so many bytes."""
-        if size < LARGE_FROM:
-            yield
-            return
-        turn = size, anyio.Event()
-        self._queue.append(turn)
-        self._add_demand(size)
-        self._start_next()
-        try:
-            await turn[1].wait()
-            yield
-        finally:
-            if turn in self._queue:  # its caller has gone
-                self._queue.remove(turn)
-            else:
-                self._bytes -= size
-            self._add_demand(-size)
-            self._start_next()
-            self._less.set()
-
-    async def wait_for_space(self) -> None:
-        """Return when another result may be read from a server."""
-        while self.is_full:
-            self._less = anyio.Event()
-            await self._less.wait()
-
-    def _add_demand(self, size: int) -> None:
-        self._demand += size
-        self.is_full = self._demand >= self._limit
-
-    def _start_next(self) -> None:
-        while self._queue and (not self._bytes or self._bytes + self._queue[0][0] <= self._limit):
-            size, turn = self._queue.popleft()
-            self._bytes += size
-            turn.set()
-
-
-async def run_sized(size: int, work: Callable[[], Value]) -> Value:
-    """Run large work in a thread, so that other clients do not wait for it; small work at once."""
-    return work() if size < THREAD_FROM else await to_thread.run_sync(work)
-
-
-def estimate_size(*values: Any, limit: int = THREAD_FROM) -> int:
-    """The bytes of these values, at least roughly; what is beyond `limit` is not looked at."""
-    size = 0
-    rest: list[Any] = [*values]
-    while rest and size < limit:
-        value = rest.pop()
-        if isinstance(value, str):
-            size += max_bytes(value)
-        elif isinstance(value, dict | Mapping):
-            size += 16 + len(value)
-            for inside in value.values():  # texts at once: most results are decided by them
-                if isinstance(inside, str):
-                    size += max_bytes(inside)
-                else:
-                    rest.append(inside)
-        elif isinstance(value, list):
-            size += 16 + len(value)
-            if size < limit and not _PLAIN.issuperset(map(type, value)):  # ids and vectors are many, and hold nothing
-                rest += value
-    return size
-
-
-def max_bytes(text: str) -> int:
-    """The most bytes that a text may take."""
-    return len(text) if text.isascii() else 4 * len(text)
 
 
 class _Untraced:

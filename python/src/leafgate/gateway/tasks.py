@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 import anyio
 
 from leafgate.admission.retry import TRANSIENT
-from leafgate.clean.cleaner import Cleaner
+from leafgate.gateway.deliver import ServerCleaning, clean_text
 from leafgate.gateway.dispatch import CleanClient
 from leafgate.gateway.native import INVALID_PARAMS
 from leafgate.gateway.result import TaskCreated
@@ -173,7 +173,7 @@ async def cancel_task(upstream: Upstream, task: TaskRecord) -> None:
         try:
             await request_task(upstream, task, "tasks/cancel", None)
         except (GatewayError, UpstreamFailure) as error:
-            log.warning("[%s] a task could not be cancelled: %s", task.server, error)
+            log.warning("[%s] a task could not be cancelled: %s", task.server, error.code)
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class TaskKeeper:
         origin: Origin,
         raw: Mapping[str, Any],
         request: Request,
-        cleaner: Cleaner,
+        cleaning: ServerCleaning,
         *,
         is_resumed: bool,
         is_native: bool,
@@ -279,8 +279,9 @@ class TaskKeeper:
         task = TaskRecord(origin.server, instance.name, state.task_id, origin.tool, is_native)
         if takes_tasks(client) and self.store is not None:
             id = await self._put(self.store, task, state, request)
-            return TaskCreated({"resultType": TASK, **write_task(state, id, cleaner.text(state.message).value)})
-        wait = TaskWait(self.upstream, task, None if client is None else CleanClient(client, cleaner))
+            message = await clean_text(state.message, cleaning)
+            return TaskCreated({"resultType": TASK, **write_task(state, id, message)})
+        wait = TaskWait(self.upstream, task, None if client is None else CleanClient(client, cleaning))
         state = await wait.run(state, answered)
         if state.status != INPUT_REQUIRED:
             return state

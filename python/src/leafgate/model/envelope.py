@@ -36,6 +36,7 @@ class ArtifactRef:
     tokens_estimated: bool = False
     label: str = ""
     uri: str = ""
+    not_cleaned: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -47,18 +48,23 @@ class ArtifactRef:
         if self.lines:
             body |= {"tokens": self.tokens, "lines": self.lines}
         rest = {"tokens_estimated": self.tokens_estimated, "label": self.label, "uri": self.uri}
+        rest["not_cleaned"] = self.not_cleaned
         return body | {name: value for name, value in rest.items() if value}
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact with its content, as the store gives it back; the tool it came from decides who may see it."""
+    """An artifact with its content, as the store gives it back; the tool it came from decides who may see it.
+
+    Content that is not clean took too long to clean: no part of it may be shown before all of it is.
+    """
 
     content: bytes
     media_type: str
     label: str
     origin: Origin | None = None
     is_text: bool = True
+    is_clean: bool = True
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ LeafgateError
 ├── RouteError                 a routing call that cannot be answered
 ├── ConfigError                the operator's file or flags
 │   └── ConfigFileError        config/problem: a file, with every problem in it and its line
+├── CleaningTimeout            clean/result: a text that takes too long to clean, and is not shown
 ├── TextError                  a text that has no tokenization
 ├── IdsError                   ids that cannot be decoded (reason: one of spec 5.7)
 ├── CodecMetaMapMismatchError  a leaf of another map than the caller asked for
@@ -26,7 +27,7 @@ LeafgateError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -145,10 +146,10 @@ class IRValidationError(LeafgateError):
 
 
 class UpstreamFailure(LeafgateError):
-    """A server did not answer as it should. `detail` may hold secrets: it goes to the log, never to the model.
+    """A server did not answer as it should. `detail` may quote the server: it goes to the log at the level debug only.
 
     `message` and `details` are the gateway's own words about the failure, and may be shown; empty means that the code
-    says all there is to say.
+    says all there is to say. `pointers` are the places in an answer that break its schema, for the log.
     """
 
     def __init__(
@@ -160,14 +161,21 @@ class UpstreamFailure(LeafgateError):
         details: Mapping[str, Any] | None = None,
         rpc_code: int | None = None,
         rpc_data: Any = None,
+        pointers: Sequence[str] = (),
     ) -> None:
         super().__init__(f"{code}: {detail}")
+        self.pointers = tuple(pointers)
         self.rpc_code = rpc_code
         self.rpc_data = rpc_data
         self.code = code
         self.detail = detail
         self.message = message
         self.details: Mapping[str, Any] = details or {}
+
+    def describe(self) -> str:
+        """The failure in the gateway's own words: nothing that the server wrote but JSON pointers."""
+        words = [str(self.code), *([self.message] if self.message else [])]
+        return ": ".join(words) + (f", at {', '.join(self.pointers)}" if self.pointers else "")
 
 
 @dataclass(frozen=True)

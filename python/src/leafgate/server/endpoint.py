@@ -27,6 +27,7 @@ from leafgate.ports import Sessions
 from leafgate.server.auth.capabilities import principal_in
 from leafgate.server.exchange import Exchange, Outlet, dump, error_body
 from leafgate.server.front import ARRIVAL, CALL_METHOD, NOT_JSON, SESSION_HEADER, is_stateless
+from leafgate.server.session_events import MemoryEvents
 from leafgate.server.sessions import Session, SessionTable
 
 _PARAM_PREFIX: Final = inbound.MCP_PARAM_HEADER_PREFIX.lower()
@@ -37,9 +38,9 @@ class McpEndpoint:
 
     _group: TaskGroup
 
-    def __init__(self, server: Server[Any], sessions: Sessions | None) -> None:
+    def __init__(self, server: Server[Any], sessions: Sessions | None, events: MemoryEvents | None = None) -> None:
         self._server = server
-        self._sessions = SessionTable(server, sessions)
+        self._sessions = SessionTable(server, sessions, events)
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:

@@ -21,7 +21,7 @@ import pydantic_core
 from anyio.abc import TaskGroup
 from mcp import MCPError, types
 from mcp.server.runner import modern_error_data
-from mcp.shared.dispatcher import CallOptions, OnRequest, coerce_request_id
+from mcp.shared.dispatcher import CallOptions, OnRequest
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -197,7 +197,7 @@ class Questions:
 
     def take(self, message: types.JSONRPCResponse | types.JSONRPCError) -> None:
         """Take the answer to a question."""
-        future = None if message.id is None else self._open.get(coerce_request_id(message.id))
+        future = None if message.id is None else self._open.get(message.id)  # "5" does not answer 5
         if future is None or future.done():
             return
         if isinstance(message, types.JSONRPCError):

@@ -35,6 +35,7 @@ from leafgate.server.frames import CodecFrames
 from leafgate.server.front import MCP_PATH, Front, RequestLayer
 from leafgate.server.host_guard import LOOPBACK_RULES, HostGuard, HostRules, is_loopback
 from leafgate.server.routes import dashboard_routes
+from leafgate.server.session_events import MemoryEvents
 from leafgate.server.transports import Stopping, sse_app
 
 # Longer than clients and balancers keep a connection, which is a minute: else one is closed just as a request is sent.
@@ -76,7 +77,8 @@ class Web:
 
     `front` decides about requests. `compress_from` is the size from which frames are compressed; None switches the
     binary transport off. `drain_seconds` is how long open requests may take once the gateway is to stop. Connections
-    beyond `max_connections` are refused. `sessions` is where sessions are stored for other gateways.
+    beyond `max_connections` are refused. `sessions` is where sessions are stored for other gateways,
+    `events` where the events of sessions are stored without that.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -89,6 +91,7 @@ class Web:
     drain_seconds: float = 3
     max_connections: int = 4_096
     sessions: Sessions | None = None
+    events: MemoryEvents | None = None
 
 
 def web_app(server: Server[Any], web: Web) -> ASGIApp:
@@ -106,7 +109,7 @@ def web_app(server: Server[Any], web: Web) -> ASGIApp:
         partial(RequestLayer, front=front),
     ]
     if web.transport == "http":
-        endpoint = McpEndpoint(server, web.sessions)
+        endpoint = McpEndpoint(server, web.sessions, web.events)
         routes = [Route(MCP_PATH, endpoint), *web.routes]
         app: ASGIApp = Starlette(routes=routes, lifespan=lambda app: endpoint.run())
     else:

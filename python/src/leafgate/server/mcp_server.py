@@ -6,6 +6,7 @@ Tool calls never raise: the runtime answers every one. Other requests fail with 
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,8 @@ from leafgate.codec.negotiate import ARGUMENTS_KEY, check_map_id, read_argument_
 from leafgate.gateway.native import APPS, NativeOffers, shows_apps
 from leafgate.gateway.result import CallResult, Failure
 from leafgate.gateway.runtime import GatewayRuntime, upstream_error
-from leafgate.gateway.serving import estimate_size
 from leafgate.gateway.snapshot import Snapshot
+from leafgate.gateway.workload import estimate_size
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import Request
 from leafgate.model.tool import META_TOOLS, ExposureMode
@@ -483,10 +484,13 @@ def _no_such_resource(uri: str) -> MCPError:
     return MCPError(RESOURCE_NOT_FOUND, "no server has this resource", {"uri": uri})
 
 
+_CURSOR: Final = re.compile(r"[0-9]{1,9}")  # Python refuses to read numbers of more than 4,300 digits
+
+
 def _page(key: str, entries: Sequence[Mapping[str, Any]], params: PageParams) -> dict[str, Any]:
     """One page of a list; the cursor is the place to go on at."""
     cursor = params.cursor if params is not None else None
-    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and int(cursor) <= len(entries)):
+    if cursor is not None and not (_CURSOR.fullmatch(cursor) and int(cursor) <= len(entries)):
         raise MCPError(types.INVALID_PARAMS, "this cursor is not one of ours, or the list has changed")
     start = int(cursor or 0)
     end, size = start, 0
@@ -519,7 +523,8 @@ def _mcp_errors(**about: str) -> Iterator[None]:
         code = types.INTERNAL_ERROR if error.body.retryable else types.INVALID_PARAMS
         raise MCPError(code, error.body.message, {**error.body.as_json(), **about}) from None
     except UpstreamFailure as failed:
-        log.warning("a native request failed: %s", failed.detail)
+        log.warning("a native request failed: %s", failed.describe())
+        log.debug("a native request failed: %s", failed.detail)
         body = upstream_error(failed)
         data = failed.rpc_data if failed.rpc_data is not None else {**body.as_json(), **about}
         raise MCPError(failed.rpc_code or types.INTERNAL_ERROR, body.message, data) from None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Final
 
@@ -24,27 +23,70 @@ from leafgate.ports import SessionEvent, Sessions
 log = logging.getLogger("leafgate.server")
 
 MAX_EVENTS: Final = 2_000
+MAX_EVENT_BYTES: Final = 64 * 1024 * 1024  # of all sessions of a process
 FOLLOW_SECONDS: Final = 0.25  # between two looks
 STANDALONE: Final = "_GET_stream"  # the stream of messages that belong to no request
 LOST: Final = "the gateway that worked on this request is gone; the request may have been carried out"
 _LONGEST_NUMBER: Final = 16
 
 
-class MemoryEvents:
-    """The last events of all sessions of this process, in the order in which they were sent."""
+@dataclass
+class _SessionBytes:
+    """The events of one session by their numbers, in order, and their bytes."""
 
-    def __init__(self, capacity: int = MAX_EVENTS) -> None:
-        self._events: deque[tuple[str, SessionEvent]] = deque(maxlen=capacity)
+    numbers: dict[int, None] = field(default_factory=dict)
+    bytes: int = 0
+
+
+class MemoryEvents:
+    """The last events of all sessions of this process, bounded in number and in bytes.
+
+    A session has half of both at most, so that one with large answers does not push out the events of others.
+    """
+
+    def __init__(self, capacity: int = MAX_EVENTS, max_bytes: int = MAX_EVENT_BYTES) -> None:
+        self.bytes = 0
+        self._capacity = capacity
+        self._max_bytes = max_bytes
+        self._events: dict[int, tuple[str, SessionEvent]] = {}  # by number, in the order in which they were sent
+        self._sessions: dict[str, _SessionBytes] = {}
         self._last = 0
 
-    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str:
+    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str | None:
+        """Store an event; None for one that is too large to be stored."""
         self._last += 1
-        self._events.append((id, SessionEvent(str(self._last), stream, gateway, message)))
+        if len(message) > self._max_bytes // 2:
+            return None
+        session = self._sessions.setdefault(id, _SessionBytes())
+        self._events[self._last] = id, SessionEvent(str(self._last), stream, gateway, message)
+        session.numbers[self._last] = None
+        session.bytes += len(message)
+        self.bytes += len(message)
+        while session.bytes > self._max_bytes // 2 or len(session.numbers) > self._capacity // 2:
+            self._drop(next(iter(session.numbers)))
+        while self.bytes > self._max_bytes or len(self._events) > self._capacity:
+            self._drop(next(iter(self._events)))
         return str(self._last)
 
     async def events_from(self, id: str, first: str) -> Sequence[SessionEvent]:
-        own = (event for session, event in self._events if session == id)
+        session = self._sessions.get(id)
+        own = [] if session is None else [self._events[number][1] for number in session.numbers]
         return [*dropwhile(lambda event: event.id != first, own)]
+
+    def forget(self, id: str) -> None:
+        """Drop the events of a session that has ended."""
+        session = self._sessions.get(id)
+        for number in [] if session is None else [*session.numbers]:
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        id, event = self._events.pop(number)
+        session = self._sessions[id]
+        del session.numbers[number]
+        session.bytes -= len(event.message)
+        self.bytes -= len(event.message)
+        if not session.numbers:
+            del self._sessions[id]
 
     async def is_alive(self, gateway: str) -> bool:
         return True

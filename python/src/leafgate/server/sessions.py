@@ -146,10 +146,11 @@ class Session:
 class SessionTable:
     """The sessions of this gateway. With a store, other gateways find them there, and this one finds theirs."""
 
-    def __init__(self, server: Server[Any], store: Sessions | None) -> None:
+    def __init__(self, server: Server[Any], store: Sessions | None, events: MemoryEvents | None = None) -> None:
+        """`events` is where events are stored without a store."""
         self._server = server
         self._store = store
-        self._events = MemoryEvents() if store is None else store
+        self._events = store or events or MemoryEvents()
         self._gateway = secrets.token_hex(8)
         self._sessions: dict[str, Session] = {}
 
@@ -210,6 +211,8 @@ class SessionTable:
         """Drop a session here. As long as it is stored, any gateway can open it again."""
         self._sessions.pop(session.id, None)
         session.end()
+        if isinstance(self._events, MemoryEvents):
+            self._events.forget(session.id)
 
     async def _keep(self, session: Session) -> None:
         """Store a session for a while. One that was ended at another gateway meanwhile ends here too."""

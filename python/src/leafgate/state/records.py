@@ -84,6 +84,7 @@ MAX_NAMES: Final = 50_000  # counters that a store sums up; further ones are not
 SESSION_SECONDS: Final = 3_600  # since its last use
 EVENT_SECONDS: Final = 600
 MAX_EVENTS: Final = 256  # of one session
+MAX_EVENT_BYTES: Final = 32 * 1024 * 1024  # of one session
 ALIVE_SECONDS: Final = 15
 MAX_APPROVALS: Final = 1_000  # questions to clients and calls that wait for an operator, of all callers
 MAX_APPROVALS_OF_ONE: Final = 50
@@ -228,6 +229,7 @@ def record_of(artifact: Artifact) -> ArtifactRecord:
     origin = None if artifact.origin is None else [artifact.origin.server, artifact.origin.tool]
     digest = hashlib.sha256(artifact.content).hexdigest()
     fields = [artifact.media_type, artifact.label, origin, artifact.is_text, len(artifact.content)]
+    fields += [] if artifact.is_clean else [False]  # older versions cannot read such a record, and must not
     about = json.dumps(fields, separators=(",", ":"))
     identity = hashlib.sha256(f"{digest}{about}".encode()).hexdigest()
     return ArtifactRecord(digest, identity, about, pack(artifact.content), len(artifact.content))
@@ -236,9 +238,9 @@ def record_of(artifact: Artifact) -> ArtifactRecord:
 def artifact_of(about: str, packed: bytes) -> Artifact:
     """The artifact of a record. StoreError if the record is damaged."""
     try:
-        media_type, label, origin, is_text, length = json.loads(about)
-        source = None if origin is None else Origin(*origin)
-        return Artifact(unpack(packed, int(length)), str(media_type), str(label), source, is_text is True)
+        media_type, label, origin, is_text, length, *more = json.loads(about)
+        source, content = None if origin is None else Origin(*origin), unpack(packed, int(length))
+        return Artifact(content, str(media_type), str(label), source, is_text is True, is_clean=not more)
     except (ValueError, TypeError) as error:
         raise StoreError(f"an artifact in the store is damaged: {type(error).__name__}") from None
 

@@ -338,12 +338,13 @@ class RedisSessions:
         return SessionRecord(user, hello.encode())
 
     async def end(self, id: str) -> None:
-        await self._end_script([_session(id), _events(id)], [records.SESSION_SECONDS])
+        await self._end_script([_session(id), _events(id), f"{_events(id)}:b"], [records.SESSION_SECONDS])
 
-    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str:
-        event_id = await self._add_script(
-            [_events(id)], [records.MAX_EVENTS, records.EVENT_SECONDS, stream, gateway, message]
-        )
+    async def add_event(self, id: str, stream: str, gateway: str, message: bytes) -> str | None:
+        if len(message) > records.MAX_EVENT_BYTES:
+            return None
+        limits = [records.MAX_EVENTS, records.EVENT_SECONDS, records.MAX_EVENT_BYTES]
+        event_id = await self._add_script([_events(id), f"{_events(id)}:b"], [*limits, stream, gateway, message])
         return str(event_id.decode())
 
     async def events_from(self, id: str, first: str) -> Sequence[SessionEvent]:

@@ -368,13 +368,20 @@ class SqliteSessions:
         connection.execute("DELETE FROM session_events WHERE session = ?", (name,))
 
     @transaction
-    def add_event(self, connection: Connection, id: str, stream: str, gateway: str, message: bytes) -> str:
+    def add_event(self, connection: Connection, id: str, stream: str, gateway: str, message: bytes) -> str | None:
+        if len(message) > records.MAX_EVENT_BYTES:
+            return None
         now, name = self._clock(), records.name_of(id)
         connection.execute("DELETE FROM session_events WHERE expires <= ?", (now,))
         into = "INSERT INTO session_events (session, stream, gateway, message, expires) VALUES (?, ?, ?, ?, ?)"
         number = connection.execute(into, (name, stream, gateway, message, now + records.EVENT_SECONDS)).lastrowid
-        older = "SELECT number FROM session_events WHERE session = ? ORDER BY number DESC LIMIT -1 OFFSET ?"
-        connection.execute(f"DELETE FROM session_events WHERE number IN ({older})", (name, records.MAX_EVENTS))
+        sums = (
+            "SELECT number, row_number() OVER newest AS place, sum(length(message)) OVER newest AS bytes "
+            "FROM session_events WHERE session = ? WINDOW newest AS (ORDER BY number DESC)"
+        )
+        excess = f"SELECT number FROM ({sums}) WHERE place > ? OR bytes > ?"
+        limits = name, records.MAX_EVENTS, records.MAX_EVENT_BYTES
+        connection.execute(f"DELETE FROM session_events WHERE number IN ({excess})", limits)
         return str(number)
 
     @transaction

@@ -1,18 +1,24 @@
 """The log on stderr, as text or JSON, each line with the id of its request.
 
 A line never contains arguments or results. Our own lines contain none; lines of libraries are logged from warnings on
-and cut short. In both, configured secrets and everything that looks like a secret are replaced.
+and cut short. In both, configured secrets and everything that looks like a secret are replaced. No request waits for
+the reader of the log: lines wait in a bounded queue, and those that do not fit are dropped and counted.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
+import os
 import re
 import sys
+import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO, get_args
 
@@ -31,10 +37,13 @@ FRAMES: Final = 20
 MOST_REPEATS: Final = 10
 REPEATS_SECONDS: Final = 60.0
 MOST_KINDS: Final = 1_000
+MOST_WAITING: Final = 256 * 1024  # characters of lines that wait for the reader of the log
+LAST_LINES_SECONDS: Final = 0.5  # for the lines that still wait when the process ends
 # Replacing shorter ones would hide ordinary words.
 SHORTEST_SECRET: Final = 6
 REDACTED: Final = "[redacted]"
 _OURS: Final = "leafgate"
+_RETRY_SECONDS: Final = 0.05
 _CREDENTIAL: Final = re.compile(
     r"""(?ix)
     (?P<name> authorization | api[-_]?key | [-_]key | token | secret | password | passwd )
@@ -59,7 +68,7 @@ def setup_logging(level: str = "warning", format: str = "text", stream: TextIO |
         raise ConfigError(f"log level: one of {', '.join(get_args(LogLevel))}")
     if format not in get_args(LogFormat):
         raise ConfigError(f"log format: one of {', '.join(get_args(LogFormat))}")
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = QueuedLines(stream or sys.stderr)
     handler.setFormatter(JsonLines() if format == "json" else TextLines())
     handler.addFilter(Repeats())
     root = logging.getLogger()
@@ -67,6 +76,111 @@ def setup_logging(level: str = "warning", format: str = "text", stream: TextIO |
     number = logging.getLevelNamesMapping()[level.upper()]
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger(_OURS).setLevel(number)
+
+
+class QueuedLines(logging.Handler):
+    """Writes lines to a stream in a thread, so that a stream that is not read blocks nothing else.
+
+    A pipe holds 64 KB: without the queue, a client that starts a gateway on stdio and does not read its stderr stops
+    it after that many bytes of log.
+    """
+
+    def __init__(self, stream: TextIO, most_waiting: int = MOST_WAITING) -> None:
+        super().__init__()
+        self._write = _make_writer(stream)
+        self._most_waiting = most_waiting
+        self._lines: deque[str] = deque()
+        self._waiting = 0  # characters
+        self._dropped = self._dropped_in_all = 0
+        self._change = threading.Condition()
+        self._is_writing = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many lines were dropped since the start."""
+        return self._dropped_in_all
+
+    @property
+    def waiting(self) -> int:
+        """How many characters wait to be written."""
+        return self._waiting
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + "\n"  # here, where the request of the line is known
+        except Exception:
+            self.handleError(record)
+            return
+        with self._change:
+            if self._waiting + len(line) > self._most_waiting:
+                self._dropped += 1
+                self._dropped_in_all += 1
+                return
+            self._lines.append(line)
+            self._waiting += len(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+                atexit.register(self.flush)
+            self._change.notify_all()
+
+    def flush(self) -> None:
+        """Wait until every line is written, but not for long: the stream may not be read any more."""
+        with self._change:
+            self._change.wait_for(lambda: not self._lines and not self._is_writing, LAST_LINES_SECONDS)
+
+    def close(self) -> None:
+        self.flush()
+        super().close()
+
+    def _run(self) -> None:
+        while True:
+            with self._change:
+                self._is_writing = False
+                self._change.notify_all()
+                self._change.wait_for(lambda: bool(self._lines))
+                text, self._waiting = "".join(self._lines), 0
+                self._lines.clear()
+                dropped, self._dropped = self._dropped, 0
+                self._is_writing = True
+            self._write(text)
+            if dropped:
+                logging.getLogger(f"{_OURS}.log").warning("%d lines of the log were dropped: it was not read", dropped)
+
+
+def _make_writer(stream: TextIO) -> Callable[[str], None]:
+    """A function that writes to a stream; to its file itself where it has one.
+
+    A thread that is blocked in the stream holds its lock, and a process that ends then is aborted by the interpreter.
+    """
+    try:
+        file = stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return _without_errors(lambda text: stream.write(text) and stream.flush())
+
+    def write(text: str) -> None:
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
+        while data:
+            try:
+                data = data[os.write(file, data) :]
+            except BlockingIOError:  # whoever shares the pipe has made it non-blocking, as Node.js does
+                time.sleep(_RETRY_SECONDS)
+
+    return _without_errors(write)
+
+
+def _without_errors(write: Callable[[str], object]) -> Callable[[str], None]:
+    def write_if_possible(text: str) -> None:
+        with suppress(OSError, ValueError):  # there is no place left to report it
+            write(text)
+
+    return write_if_possible
+
+
+def log_queues() -> list[QueuedLines]:
+    """The queues of the process's log, for the metrics."""
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedLines)]
 
 
 class Repeats(logging.Filter):

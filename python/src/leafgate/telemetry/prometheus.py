@@ -24,12 +24,17 @@ OPENMETRICS: Final = "application/openmetrics-text"
 
 @dataclass(frozen=True)
 class Standing:
-    """The present state: which servers are up, how many tools each lists, and the phases of their breakers."""
+    """The present state: which servers are up, how many tools each lists, the phases of their breakers, the bytes that
+    are held now, and what was dropped to bound them (notifications by server and kind)."""
 
     up: Mapping[str, bool] = field(default_factory=dict)
     tools_by_server: Mapping[str, int] = field(default_factory=dict)
     tools: int = 0
     breakers: Mapping[str, str] = field(default_factory=dict)
+    held_bytes: Mapping[str, int] = field(default_factory=dict)
+    gateway_bytes: Mapping[str, int] = field(default_factory=dict)
+    dropped_notifications: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    dropped_log_lines: int = 0
 
 
 class PrometheusPage(Collector):
@@ -130,6 +135,17 @@ FAMILIES: Final = (
            ["server"], lambda m, s: _by_label(s.tools_by_server)),
     Family(_GAUGE, "leafgate_upstream_breaker", "The phase of a server's breaker.",
            ["server", "phase"], lambda m, s: [((label(server), phase), 1) for server, phase in s.breakers.items()]),
+    Family(_GAUGE, "leafgate_upstream_held_bytes",
+           "Bytes of a server's answers that are being received, wait, or are worked on.",
+           ["server"], lambda m, s: _by_label(s.held_bytes)),
+    Family(_COUNTER, "leafgate_upstream_notifications_dropped", "Notifications of a server that were not passed on.",
+           ["server", "kind"],
+           lambda m, s: [((label(server), kind), n) for (server, kind), n in s.dropped_notifications.items()]),
+    # The process
+    Family(_GAUGE, "leafgate_held_bytes", "Bytes that the gateway holds: results, session_events and log.",
+           ["part"], lambda m, s: _by_label(s.gateway_bytes)),
+    Family(_COUNTER, "leafgate_log_lines_dropped", "Lines of the log that were dropped because it was not read.",
+           [], lambda m, s: [((), s.dropped_log_lines)]),
     # Leaves
     Family(_COUNTER, "leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.",
            ["server", "tool", "map", "outcome"], _leaf_series("blocks")),

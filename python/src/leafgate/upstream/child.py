@@ -2,40 +2,44 @@
 
 Replaces the SDK's transport, which reads a line in the square of its length (100 MB took 90 s, blocking all requests)
 and ends at the first byte that is not UTF-8. Here the time grows with the length of a line; a line that is not a
-message is skipped, and one of more than MAX_LINE bytes is not kept in memory.
+message is skipped, and one of more than MAX_LINE bytes is not kept in memory. If a line would be the answer to a
+request, that request fails at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TextIO
 
 import anyio
+import anyio.lowlevel
 import pydantic_core
 from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from leafgate.clean.invisibles import replace_surrogates
+from leafgate.ports import Intake, Receipt
 from leafgate.upstream import StdioServer
-from leafgate.upstream.raw_session import mark_server_error
+from leafgate.upstream.raw_session import MAX_ANSWER, TOO_LARGE, find_answer_id, mark_server_error, refused_answer
 
 log = logging.getLogger("leafgate.upstream")
 
-MAX_LINE: Final = 256 * 1024 * 1024
+MAX_LINE: Final = MAX_ANSWER
 GRACE_SECONDS: Final = 1.0  # for each step; a client gives a gateway two seconds to end, and two more after SIGTERM
 POLL_SECONDS: Final = 0.01
 
+MOST_ANSWERS: Final = 1_000  # to questions of a child that wait until it reads them
+
 CHUNK: Final = 65_536
-_CODES_OF_THE_SDK: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+_CODES_OF_THE_SDK: Final = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
 _PIPE_ERRORS: Final = (OSError, RuntimeError)  # uvloop raises the latter for a pipe that was closed
 
 
@@ -50,7 +54,7 @@ class ServerEnd:
 
 @asynccontextmanager
 async def child_streams(
-    reach: StdioServer, errlog: TextIO, end: ServerEnd | None = None
+    reach: StdioServer, errlog: TextIO, end: ServerEnd | None = None, intake: Intake | None = None
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start the command. At the end of the context it and its children are stopped, first without force.
 
@@ -62,7 +66,8 @@ async def child_streams(
     outgoing = _Outgoing(pipes)
     try:
         # The messages are read by the task that receives them, without another task in between.
-        yield _messages(pipes.stdout), outgoing
+        with nullcontext() if intake is None else intake.receive() as receipt:
+            yield _messages(pipes.stdout, receipt), outgoing
     finally:
         outgoing.is_closed = True
         ended_itself = pipes.stdout.at_eof() or process.poll() is not None
@@ -112,12 +117,16 @@ class _Outgoing:
     def __init__(self, pipes: _Pipes) -> None:
         self._pipes = pipes
         self._turn = asyncio.Lock()
+        self._waiting = 0
         self.is_closed = False
 
     async def send(self, item: SessionMessage) -> None:
         if self.is_closed:
             raise anyio.ClosedResourceError
+        if self._waiting >= MOST_ANSWERS and isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+            return  # the child asks, and does not read the answers
         stdin = self._pipes.stdin
+        self._waiting += 1
         try:
             async with self._turn:
                 await stdin.drain()  # returns at once, unless the child has read too little for too long
@@ -127,6 +136,8 @@ class _Outgoing:
             # A child that does not read has ended the connection, whether the process lives or not.
             self._pipes.stdout_transport.close()
             raise anyio.BrokenResourceError from None
+        finally:
+            self._waiting -= 1
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,13 +152,14 @@ async def _discard(stdout: asyncio.StreamReader) -> None:
             pass
 
 
-async def _messages(stdout: asyncio.StreamReader) -> AsyncIterator[SessionMessage]:
-    async for line in _lines(stdout):
-        message = _message(line)
+async def _messages(stdout: asyncio.StreamReader, receipt: Receipt | None) -> AsyncIterator[SessionMessage]:
+    async for line in _lines(stdout, receipt):
+        message = line.refusal if isinstance(line, _LongLine) else _message(line)
         if message is not None:
             yield message
-        elif line.strip():
+        elif not isinstance(line, _LongLine) and line.strip():
             log.debug("a line on a server's stdout is not a message: %r", line[:200])
+            await anyio.lowlevel.checkpoint()  # a server may write nothing else
         del line, message  # they may be large, and the next ones may be long in coming
 
 
@@ -172,19 +184,28 @@ def _read_json(line: bytes) -> Any:
 
 def _malformed_answer(line: bytes) -> SessionMessage | None:
     """A malformed answer with the id of a request becomes an error, so that the request does not time out."""
-    try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(answer, dict) or "method" in answer or type(answer.get("id")) not in (int, str):
-        return None
-    error = types.ErrorData(code=types.INTERNAL_ERROR, message="the answer is malformed")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer["id"], error=error))
+    request_id = find_answer_id(line)
+    return None if request_id is None else SessionMessage(refused_answer(request_id))
 
 
-async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+@dataclass(frozen=True)
+class _LongLine:
+    """The beginning and the end of a line that is too long."""
+
+    head: bytes
+    tail: bytes
+
+    @property
+    def refusal(self) -> SessionMessage | None:
+        """The error in place of the answer that the line would have been."""
+        request_id = find_answer_id(self.head + b" " * 512 + self.tail)
+        return None if request_id is None else SessionMessage(refused_answer(request_id, TOO_LARGE))
+
+
+async def _lines(stdout: asyncio.StreamReader, receipt: Receipt | None) -> AsyncIterator[bytes | _LongLine]:
     parts: list[bytes] = []
     size = 0
+    head = tail = b""
     while True:
         try:
             chunk = await stdout.read(CHUNK)
@@ -194,6 +215,8 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
             return
         *ends, rest = chunk.split(b"\n")
         for end in ends:
+            if receipt is not None:
+                receipt.clear()
             if size + len(end) <= MAX_LINE:
                 parts.append(end)
                 line = b"".join(parts)
@@ -202,12 +225,18 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
                 del line
             else:
                 log.warning("a line of %d bytes on a server's stdout is too long and was skipped", size + len(end))
+                yield _LongLine(head, (tail + end)[-CHUNK:])
             parts, size = [], 0
+        head = rest if not size else head
         size += len(rest)
         if size <= MAX_LINE:
             parts.append(rest)
+            if receipt is not None:
+                receipt.count(len(rest))
         else:
-            parts = []
+            parts, tail = [], (tail + rest)[-CHUNK:]
+            if receipt is not None:
+                receipt.clear()
 
 
 async def _stop(process: subprocess.Popen[bytes], pipes: _Pipes) -> bool:

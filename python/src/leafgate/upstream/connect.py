@@ -1,4 +1,4 @@
-"""The transport to one server: streams for the SDK's client, an event at their end, and the HTTP status of a refusal.
+"""The transport to one server: streams for the SDK's client, and an event at their end.
 
 The stderr of a child process goes to the log, prefixed with the server's name: a bounded number of lines a second, each
 of a bounded length. The last line says why a server ended.
@@ -12,166 +12,72 @@ import re
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, TextIO
 
 import anyio
+import anyio.lowlevel
 import httpx2
 from anyio import to_thread
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
-from mcp.types import REQUEST_TIMEOUT
 
-from leafgate.clean.invisibles import SurrogateFilter
 from leafgate.ports import Intake
 from leafgate.upstream import HttpServer, ServerSpec, StdioServer
 from leafgate.upstream.child import ServerEnd, child_streams
-from leafgate.upstream.raw_session import mark_server_error
+from leafgate.upstream.raw_session import ProgressRoutes
+from leafgate.upstream.receive import MAX_SSE_EVENT, BoundedClient, BoundedStream, note_status
 
 log = logging.getLogger("leafgate.upstream")
 
 Streams = tuple[Any, Any]
 
 
-@dataclass
-class Refusal:
-    """The HTTP status that a request was refused with. The SDK does not return it."""
-
-    status: int | None = None
-
-
-# Of the request under way in this task. The SDK sends a message in the context of the task that made the request, so
-# each request sees its own refusal, however many there are at once.
-_REFUSAL: Final[ContextVar[Refusal | None]] = ContextVar("refusal", default=None)
-
-
-@contextmanager
-def note_refusal() -> Iterator[Refusal]:
-    """Note the status that a request inside this context was refused with."""
-    refusal = Refusal()
-    token = _REFUSAL.set(refusal)
-    try:
-        yield refusal
-    finally:
-        _REFUSAL.reset(token)
-
-
-async def _note_status(response: httpx2.Response) -> None:
-    refusal = _REFUSAL.get()
-    if refusal is not None:
-        refusal.status = response.status_code if response.status_code >= 400 else None
-
-
 @asynccontextmanager
 async def open_streams(
-    spec: ServerSpec, ended: anyio.Event, intake: Intake | None, end: ServerEnd
+    spec: ServerSpec, ended: anyio.Event, intake: Intake | None, end: ServerEnd, routes: ProgressRoutes
 ) -> AsyncIterator[Streams]:
     """The streams of a connection. `ended` is set at its end, and `end` says what is known of a process then; messages
-    are read only while `intake` has space."""
-    async with _stderr_to_log(spec.name, end) as errlog, _transport(spec, errlog, end) as (read, write):
-        yield _ReadStream(read, ended, intake), write
+    are read only while `intake` has space. Progress is passed on by `routes`."""
+    async with _stderr_to_log(spec.name, end) as errlog, _transport(spec, errlog, end, intake) as (read, write):
+        yield BoundedStream(read, ended, intake, routes, is_http=isinstance(spec.reach, HttpServer)), write
 
 
-def _transport(spec: ServerSpec, errlog: TextIO, end: ServerEnd) -> AbstractAsyncContextManager[Streams]:
+def _transport(
+    spec: ServerSpec, errlog: TextIO, end: ServerEnd, intake: Intake | None
+) -> AbstractAsyncContextManager[Streams]:
     reach = spec.reach
     if isinstance(reach, StdioServer) and sys.platform != "win32":
-        return child_streams(reach, errlog, end)
+        return child_streams(reach, errlog, end, intake)
     if isinstance(reach, StdioServer):
         params = StdioServerParameters(command=reach.command, args=[*reach.args], env=dict(reach.env), cwd=reach.cwd)
         return stdio_client(params, errlog=errlog)
     if reach.transport == "sse":
-        return sse_client(reach.url, headers=dict(reach.headers), httpx_client_factory=_make_client)
-    return _streamable(reach)
+        return sse_client(reach.url, headers=dict(reach.headers), httpx_client_factory=partial(_make_client, intake))
+    return _streamable(reach, intake)
 
 
 @asynccontextmanager
-async def _streamable(reach: HttpServer) -> AsyncIterator[Streams]:
+async def _streamable(reach: HttpServer, intake: Intake | None) -> AsyncIterator[Streams]:
     timeout = httpx2.Timeout(30.0, read=300.0)
-    hooks = {"response": [_note_status]}
+    hooks = {"response": [note_status]}
     async with (
-        _HttpClient(headers=dict(reach.headers), timeout=timeout, event_hooks=hooks) as client,
+        BoundedClient(intake, headers=dict(reach.headers), timeout=timeout, event_hooks=hooks) as client,
         streamable_http_client(reach.url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams
 
 
-class _HttpClient(httpx2.AsyncClient):
-    """An HTTP client whose responses have no lone surrogates: the SDK refuses a whole message for one of them."""
-
-    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        source = await super().send(request, stream=True, **options)
-        response = _Response(
-            source.status_code,
-            headers=source.headers,
-            stream=source.stream,
-            request=source.request,
-            extensions=source.extensions,
-            history=source.history,
-        )
-        response.next_request = source.next_request
-        if not stream:
-            try:
-                await response.aread()
-            except BaseException:
-                await response.aclose()
-                raise
-        return response
-
-
-class _Response(httpx2.Response):
-    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        surrogates = SurrogateFilter()
-        async with aclosing(super().aiter_bytes(chunk_size)) as chunks:
-            async for chunk in chunks:
-                yield surrogates.feed(chunk)
-        yield surrogates.flush()
-
-
 def _make_client(
-    headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    intake: Intake | None,
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    return _HttpClient(headers=headers, timeout=timeout, auth=auth)
-
-
-class _ReadStream:
-    """Waits while `intake` is full, and sets `ended` at the end of the stream, which the SDK does not report."""
-
-    def __init__(self, inner: Any, ended: anyio.Event, intake: Intake | None) -> None:
-        self._inner = inner
-        self._ended = ended
-        self._intake = intake
-
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._inner, "last_context", None)
-
-    def __aiter__(self) -> _ReadStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        if self._intake is not None and self._intake.is_full:
-            await self._intake.wait_for_space()
-        try:
-            received = await anext(self._inner)
-        except (StopAsyncIteration, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._ended.set()
-            raise
-        if isinstance(received, SessionMessage):
-            # The SDK's HTTP transports write errors of their own into the stream, but none with this code.
-            received.message = mark_server_error(received.message, (REQUEST_TIMEOUT,))
-        return received
-
-    async def __aenter__(self) -> _ReadStream:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        self._ended.set()
-        await self._inner.aclose()
+    return BoundedClient(intake, MAX_SSE_EVENT, headers=headers, timeout=timeout, auth=auth)
 
 
 STDERR_LINE: Final = 2_000  # bytes of a line that are read

@@ -28,17 +28,17 @@ class Fleet:
         self,
         specs: Iterable[ServerSpec],
         *,
-        intake: Intake | None = None,
+        intake_of: Callable[[str], Intake] | None = None,
         extensions: Extensions = MappingProxyType({}),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """`intake` is asked before each message of any server is read; without it, messages are read as they come.
+        """`intake_of` returns the share of a server, which bounds what is read of it; without it, nothing does.
         `extensions` are declared to the servers. Requests wait for servers that are starting until `start_seconds`
         after the fleet's own start.
         """
         self._on_change: list[Callable[[], None]] = []
         self._on_update: list[Callable[[str], None]] = []
-        self._listeners = Listeners(self._report_change, self._report_update, intake)
+        self._listeners = Listeners(self._report_change, self._report_update, intake_of)
         self._make = partial(SupervisedServer, listeners=self._listeners, extensions=extensions)
         self._members = {spec.label: self._make(spec) for spec in specs}
         self._successors: dict[str, SupervisedServer] = {}

@@ -6,9 +6,16 @@ only file that uses private names of the SDK's client; test_raw_session.py fails
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any, Final
+from secrets import token_hex
+from typing import Any, Final, TypeGuard
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +29,9 @@ from mcp.types import (
     LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
+    PARSE_ERROR,
     REQUEST_TIMEOUT,
+    ErrorData,
     JSONRPCError,
     ServerCapabilities,
 )
@@ -32,6 +41,8 @@ from leafgate.model.errors import ErrorCode, UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import MAX_TTL_MS, CacheHint, OfferKind, read_cache_hint
 
+log = logging.getLogger("leafgate.upstream")
+
 Params = Mapping[str, Any]
 Result = Mapping[str, Any]
 
@@ -39,36 +50,98 @@ Result = Mapping[str, Any]
 WRITE_SECONDS: Final = 1.0
 # A client that does not read its progress must not delay its result for long.
 PROGRESS_SECONDS: Final = 1.0
+FREE_PROGRESS: Final = 100  # messages of a call that are all passed on
+PROGRESS_PAUSE: Final = 0.05  # seconds between two later ones
+# In bytes, after decompression: of a line on stdout, a JSON response or an event.
+MAX_ANSWER: Final = 256 * 1024 * 1024
 # Other types belong to extensions. To take one that is not served for a success would lose the result.
 RESULT_TYPES: Final = (None, "complete", "input_required")
 # The requests that answer the questions of an `input_required` result by being sent again.
 _RESUMABLE: Final = ("tools/call", "prompts/get", "resources/read")
 
 
-class _Progress:
-    """Passes progress on, and waits for it: the SDK starts a task for each message, which the result may overtake."""
+class Progress:
+    """Passes the progress of one call on, in order, by one task that starts with the first message.
+
+    The first FREE_PROGRESS messages are all passed on, as long as the client takes them. Of a flood only the latest one
+    is, every PROGRESS_PAUSE seconds: 20,000 messages of one call delayed the requests of all others by 2.5 s.
+    """
 
     def __init__(self, send: ProgressFnT) -> None:
         self._send = send
-        self._under_way = 0
-        self._message_sent = anyio.Event()
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=FREE_PROGRESS)
+        self._taken = 0
+        self._ending = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._context = copy_context()  # of the request, for the task
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        self._under_way += 1
-        try:
-            await self._send(progress, total, message)
-        finally:
-            self._under_way -= 1
-            self._message_sent.set()
+        """For the SDK, on sessions whose messages are not read by the gateway."""
+        self.take(progress, total, message)
+
+    def take(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take a message. It is passed on later, unless a newer one replaces it."""
+        self._taken += 1
+        if self._taken > FREE_PROGRESS:
+            self._waiting.clear()
+        self._waiting.append((progress, total, message))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
     async def wait(self) -> None:
-        await anyio.lowlevel.checkpoint()  # tasks that were started for what came before the result begin now
-        if not self._under_way:
-            return
-        with anyio.move_on_after(PROGRESS_SECONDS):
-            while self._under_way:
-                self._message_sent = anyio.Event()
-                await self._message_sent.wait()
+        """Wait for what came before the result."""
+        await anyio.lowlevel.checkpoint()  # tasks that the SDK started for what came before the result begin now
+        self._ending.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=PROGRESS_SECONDS)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _pass_on(self) -> None:
+        while self._waiting:
+            try:
+                await self._send(*self._waiting.popleft())
+            except Exception as error:
+                log.debug("progress cannot be passed on: %s", type(error).__name__)
+            if self._taken > FREE_PROGRESS:
+                with anyio.move_on_after(PROGRESS_PAUSE):
+                    await self._ending.wait()
+
+
+class ProgressRoutes:
+    """The calls of one connection whose progress is passed on, by their tokens."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Progress] = {}
+
+    @contextmanager
+    def open(self, progress: Progress) -> Iterator[str]:
+        """A token by which the server's progress reaches this call, inside this context."""
+        token = token_hex(8)
+        self._routes[token] = progress
+        try:
+            yield token
+        finally:
+            del self._routes[token]
+
+    def take(self, params: Mapping[str, Any] | None) -> None:
+        """Take the params of a notification of progress. One without a call is dropped."""
+        params = params or {}
+        token, progress, total, message = (params.get(key) for key in ("progressToken", "progress", "total", "message"))
+        route = self._routes.get(token) if isinstance(token, str) else None
+        if route is not None and _is_number(progress):
+            route.take(
+                float(progress),
+                float(total) if _is_number(total) else None,
+                message if isinstance(message, str) else None,
+            )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether a value can be a float: an integer of 400 digits cannot."""
+    return type(value) is float or (type(value) is int and value.bit_length() < 1000)
 
 
 async def raw_request(
@@ -78,14 +151,16 @@ async def raw_request(
     *,
     seconds: float,
     on_progress: ProgressFnT | None = None,
+    routes: ProgressRoutes | None = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Send one request and return the JSON of its result. Raises MCPError also for timeouts and closed connections."""
+    """Send one request and return the JSON of its result. Raises MCPError also for timeouts and closed connections.
+
+    `routes` are those of the connection, if the gateway reads its messages; without them the SDK passes progress on.
+    """
     data: dict[str, Any] = {"method": method, "params": dict(params)}
     opts: CallOptions = {"timeout": seconds}
-    progress = None if on_progress is None else _Progress(on_progress)
-    if progress is not None:
-        opts["on_progress"] = progress
+    progress = None if on_progress is None else Progress(on_progress)
     session._stamp(data, opts)
     if method.startswith("tasks/"):  # SEP-2663 has this header for them; the SDK has it for methods of the core only
         opts.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(str(params["taskId"]))
@@ -93,14 +168,22 @@ async def raw_request(
     if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
         # The server of a stateless request must see what the gateway's client can do, not what the gateway can.
         meta[CLIENT_CAPABILITIES_META_KEY] = dict(capabilities)
-    try:
-        with anyio.fail_after(seconds + WRITE_SECONDS):
-            result = await session._dispatcher.send_raw_request(method, data["params"], opts)
-    except TimeoutError:
-        raise MCPError(REQUEST_TIMEOUT, f"{method} could not be written in time") from None
-    if progress is not None:
-        await progress.wait()
-    return result
+    with ExitStack() as at_end:
+        if progress is not None:
+            at_end.callback(progress.close)
+        if progress is not None and routes is not None:
+            token = at_end.enter_context(routes.open(progress))
+            data["params"]["_meta"] = {**data["params"].get("_meta", {}), "progressToken": token}
+        elif progress is not None:
+            opts["on_progress"] = progress
+        try:
+            with anyio.fail_after(seconds + WRITE_SECONDS):
+                result = await session._dispatcher.send_raw_request(method, data["params"], opts)
+        except TimeoutError:
+            raise MCPError(REQUEST_TIMEOUT, f"{method} could not be written in time") from None
+        if progress is not None:
+            await progress.wait()
+        return result
 
 
 def check_type(raw: Mapping[str, Any], more: Collection[str] = ()) -> str | None:
@@ -129,6 +212,8 @@ def add_client_params(method: str, params: Mapping[str, Any], client: ClientChan
 # The messages of the SDK where an HTTP server refused a request without an MCP error.
 _STAND_INS: Final = ("Server returned an error response", "Session terminated", "Not Found")
 
+MALFORMED: Final = "the server's answer is malformed"
+TOO_LARGE: Final = "the server's answer is too large"
 _Codes = Mapping[int, ErrorCode]
 _BY_RPC_CODE: Final[_Codes] = {REQUEST_TIMEOUT: "UPSTREAM_TIMEOUT", CONNECTION_CLOSED: "UPSTREAM_UNAVAILABLE"}
 _BY_STATUS: Final[_Codes] = {
@@ -160,6 +245,38 @@ def mark_server_error(message: Any, codes: Sequence[int]) -> Any:
     return message.model_copy(update={"error": error})
 
 
+# What a message of the wrong form answers. A reader of JSON refuses it (bytes that are not UTF-8, too many levels or
+# digits), so its id is read from the members around the result, which are at its beginning or at its end.
+
+_HEAD_BYTES: Final = 512
+_TEXT: Final = rb'"[^"\\]{0,80}"'
+_SCALAR: Final = rb"(?:" + _TEXT + rb"|-?[0-9]{1,18}|true|false|null)"
+_HEAD: Final = re.compile(rb"\s*\{((?:\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb"\s*,)*)\s*(" + _TEXT + rb")\s*:")
+_TAIL: Final = re.compile(rb"[\]}\"0-9el]((?:\s*,\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb")+)\s*\}\s*\Z")
+_MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
+
+
+def find_answer_id(line: bytes) -> int | None:
+    """The id of the request that a malformed message answers; None if it is cut off, or is not an answer.
+
+    The requests of a gateway have numbers as their ids.
+    """
+    head = _HEAD.match(line[:_HEAD_BYTES])
+    if head is None or not line[-_HEAD_BYTES:].rstrip().endswith(b"}"):
+        return None
+    tail = _TAIL.search(line[-_HEAD_BYTES:])
+    members = dict(_MEMBER.findall(head[1])) | ({} if tail is None else dict(_MEMBER.findall(tail[1])))
+    names = {*members, head[2]}
+    number = members.get(b'"id"', b"")
+    return int(number) if b'"method"' not in names and re.fullmatch(rb"-?[0-9]+", number) else None
+
+
+def refused_answer(request_id: int, reason: str = MALFORMED) -> JSONRPCError:
+    """The error in place of an answer that cannot be read, or is too large."""
+    error = ErrorData(code=PARSE_ERROR, message=reason)
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
 def classify(error: BaseException, http_status: int | None = None) -> UpstreamFailure:
     """The failure that an exception stands for. The SDK drops HTTP statuses; a caller that noted one passes it."""
     error = _most_specific(error)
@@ -170,7 +287,10 @@ def classify(error: BaseException, http_status: int | None = None) -> UpstreamFa
         # A missing capability of the client is an error of the protocol, and so is its data.
         data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
         code = _BY_STATUS.get(http_status or 0) if error.message in _STAND_INS else None
-        return UpstreamFailure(code or _code(error), detail, rpc_code=error.code, rpc_data=data)
+        message = ""
+        if error.code == PARSE_ERROR and not isinstance(error.data, ServerErrorData):
+            message = TOO_LARGE if error.message == TOO_LARGE else MALFORMED
+        return UpstreamFailure(code or _code(error), detail, message=message, rpc_code=error.code, rpc_data=data)
     return UpstreamFailure(_code(error), detail)
 
 

@@ -30,10 +30,12 @@ from leafgate.model.request import ClientChannel
 from leafgate.ports import TASKS, CacheHint, Intake, OfferKind, ServerInstance
 from leafgate.upstream import HttpServer, ServerSpec
 from leafgate.upstream.child import ServerEnd
-from leafgate.upstream.connect import note_refusal, open_streams
+from leafgate.upstream.connect import open_streams
 from leafgate.upstream.early_tasks import call_as_task, get_early_task, has_early_tasks, runs_as_task
 from leafgate.upstream.raw_session import (
+    TOO_LARGE,
     Params,
+    ProgressRoutes,
     ServerOffers,
     add_client_params,
     check_type,
@@ -41,6 +43,7 @@ from leafgate.upstream.raw_session import (
     list_server,
     raw_request,
 )
+from leafgate.upstream.receive import note_refusal
 
 log = logging.getLogger("leafgate.upstream")
 
@@ -168,11 +171,12 @@ async def answer_questions(raw: Mapping[str, Any], client: ClientChannel | None)
 
 @dataclass(frozen=True)
 class Listeners:
-    """Callbacks for changed offers and for updated resources. `intake` bounds what is read."""
+    """Callbacks for changed offers and for updated resources. `intake_of` returns the share of a server by its name
+    (its label); without it, messages are read as they come."""
 
     on_change: Callable[[], None]
     on_update: Callable[[str], None]
-    intake: Intake | None
+    intake_of: Callable[[str], Intake] | None = None
 
 
 class SupervisedServer:
@@ -194,6 +198,7 @@ class SupervisedServer:
         self.capabilities = types.ServerCapabilities()
         self.instructions = ""
         self._has_early_tasks = False
+        self._end_reason = ""  # of the last connection, in the gateway's own words
         self.last_failure: str | None = None  # for operators: it may quote the server, with its secrets
         self.exit_code: int | None = None  # of the last process, if it ended by itself
         self.first_try_over = anyio.Event()
@@ -202,6 +207,8 @@ class SupervisedServer:
         self._under_way = 0
         self._call_ended = anyio.Event()
         self._listeners = listeners
+        self._intake = None if listeners.intake_of is None else listeners.intake_of(spec.label)
+        self._routes = ProgressRoutes()
         self._connection: Client | None = None
         self._back = BackChannel()
         self._places = _places(spec)
@@ -224,7 +231,10 @@ class SupervisedServer:
             while True:
                 was_up = await self._connect_once()
                 backoff = FIRST_BACKOFF if was_up else min(backoff * 2, LONGEST_BACKOFF)
-                log.warning("[%s] down (%s); next try in %.1f s", self.spec.name, self.last_failure, backoff)
+                # What a server writes at its start helps to set it up. Later it may quote a call.
+                reason = self._end_reason if was_up else self.last_failure
+                log.warning("[%s] down (%s); next try in %.1f s", self.spec.name, reason, backoff)
+                log.debug("[%s] down (%s)", self.spec.name, self.last_failure)
                 await anyio.sleep(backoff)
 
     async def retire(self) -> None:
@@ -257,6 +267,8 @@ class SupervisedServer:
                 )
         except Exception as error:
             failure = classify(error, refusal.status)
+            if refusal.is_too_large:
+                failure = UpstreamFailure("UPSTREAM_ERROR", TOO_LARGE, message=TOO_LARGE)
             if failure.code == "UPSTREAM_UNAVAILABLE":
                 ended.set()  # over HTTP nothing else shows that the other side is gone
             elif failure.code == "UPSTREAM_TIMEOUT":
@@ -305,7 +317,13 @@ class SupervisedServer:
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
             async with self._places:  # not while a client is asked: that may take as long as a person takes
                 return await raw_request(
-                    session, method, params, seconds=self.spec.timeout, on_progress=progress, capabilities=capabilities
+                    session,
+                    method,
+                    params,
+                    seconds=self.spec.timeout,
+                    on_progress=progress,
+                    routes=self._routes,
+                    capabilities=capabilities,
                 )
 
         if self._has_early_tasks:
@@ -346,7 +364,7 @@ class SupervisedServer:
         self._back.start()
         came_up = False
         client = Client(
-            open_streams(self.spec, ended, self._listeners.intake, end),
+            open_streams(self.spec, ended, self._intake, end, self._routes),
             message_handler=self._on_message,
             logging_callback=self._back.log,
             sampling_callback=self._back.sample,
@@ -366,19 +384,22 @@ class SupervisedServer:
                     came_up = True
                     self._set_state("up")
                     await self._serve(client, ended)
-            self._note_end("the server ended the connection", end)
+            self._note_end("the server ended the connection", "", end)
         except Exception as error:
-            self._note_end(str(classify(error, refusal.status)), end)
+            failure = classify(error, refusal.status)
+            self._note_end(failure.describe(), failure.detail, end)
         finally:
             self._connection = None
             self._set_state("down")
         return came_up
 
-    def _note_end(self, reason: str, end: ServerEnd) -> None:
+    def _note_end(self, reason: str, detail: str, end: ServerEnd) -> None:
         self.exit_code = end.exit_code
         code = "" if end.exit_code is None else f"; its process {_describe_exit(end.exit_code)}"
         line = sanitize_text(end.last_line).value.strip()
-        self.last_failure = reason + code + (f"; its last line on stderr: {line}" if line else "")
+        self._end_reason = reason + code
+        details = f": {detail}" if detail else ""
+        self.last_failure = reason + details + code + (f"; its last line on stderr: {line}" if line else "")
 
     async def _serve(self, client: Client, ended: anyio.Event) -> None:
         """Keep the offers fresh until the connection ends."""
@@ -414,7 +435,9 @@ class SupervisedServer:
                 failures = 0
             except (MCPError, UpstreamFailure) as error:
                 failures += 1
-                log.warning("[%s] cannot be listed again: %s; its last offers stay", self.spec.name, error)
+                failure = classify(error)
+                log.warning("[%s] cannot be listed again: %s; its last offers stay", self.spec.name, failure.describe())
+                log.debug("[%s] cannot be listed again: %s", self.spec.name, failure)
             with anyio.move_on_after(pause):
                 await self._hurry.wait()
             self._hurry = anyio.Event()
@@ -453,7 +476,9 @@ class SupervisedServer:
             try:
                 await raw_request(client.session, "resources/subscribe", {"uri": uri}, seconds=self.spec.timeout)
             except MCPError as error:
-                log.warning("[%s] cannot subscribe to %s again: %s", self.spec.name, uri, error)
+                failure = classify(error)
+                log.warning("[%s] cannot subscribe to a resource again: %s", self.spec.name, failure.describe())
+                log.debug("[%s] cannot subscribe to %s again: %s", self.spec.name, uri, failure)
 
     async def _listen(self, client: Client) -> None:
         """Follow the changes that a stateless server announces; listen again whenever a resource is added.

@@ -1,0 +1,220 @@
+"""Hostile servers and a good one behind one gateway: what the good one's callers notice, and what memory it costs.
+
+    PYTHONPATH=bench:tests .venv/bin/python bench/security/isolation.py [SECONDS [KIND ...]]
+
+Starts gateways, servers and clients, and ends them. The caller of the good server is a process of its own, so that
+the work of the hostile servers' callers is not in its figures. Memory is read from /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import anyio
+from gateways import SERVERS, gateway_on_http
+from mcp import Client, MCPError
+from security.section import Section
+
+SERVER: Final = SERVERS / "hostile.py"
+# One for each way in which a server could cost others; the flood of memory has a second one, over HTTP.
+HOSTILE: Final = ("cleaning", "definitions", "memory", "gzip", "churn", "questions", "progress")
+CALL_SECONDS: Final = 30.0
+PAUSE: Final = 0.02  # between two calls of the good server
+LIST_EVERY: Final = 20  # calls
+GOAL_RATIO: Final = 3.0
+
+
+@dataclass(frozen=True)
+class GoodCalls:
+    """What the caller of the good server saw. Milliseconds of calls, in the order of their length."""
+
+    calls: int
+    lost: int
+    milliseconds: tuple[float, ...]
+
+    def percentile(self, share: float) -> float:
+        return self.milliseconds[min(len(self.milliseconds) - 1, int(share * len(self.milliseconds)))]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the good calls, the gateway's peak of memory in MB, and how the calls of hostile servers ended."""
+
+    good: GoodCalls
+    peak_megabytes: int
+    attacks: Mapping[str, int]
+
+
+def run(seconds: float, hostile: tuple[str, ...] = HOSTILE, env: Mapping[str, str] | None = None) -> Run:
+    """Call the good server for so many seconds while the hostile servers do their worst."""
+    with TemporaryDirectory() as folder, _http_server(env or {}) as port:
+        config = _write_config(Path(folder), hostile, port, env or {})
+        with gateway_on_http("--config", str(config), "--log-level", "error") as gateway:
+            url = f"{gateway.url}/mcp"
+            good = anyio.run(_attack, url, hostile, seconds, backend_options={"use_uvloop": True})
+            return Run(good[0], _peak_megabytes(gateway.process.pid), good[1])
+
+
+async def _attack(url: str, hostile: tuple[str, ...], seconds: float) -> tuple[GoodCalls, dict[str, int]]:
+    attacks: dict[str, int] = dict.fromkeys(hostile, 0)
+    async with anyio.create_task_group() as group:
+        for server in hostile:
+            group.start_soon(_call_hostile, url, server, attacks)
+        if hostile:
+            await anyio.sleep(min(3.0, seconds / 4))  # until they are at it
+        command = [sys.executable, __file__, "--client", url, str(seconds)]
+        done = await anyio.run_process(
+            command, stderr=None, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        group.cancel_scope.cancel()
+    fields = json.loads(done.stdout)
+    return GoodCalls(fields["calls"], fields["lost"], tuple(sorted(fields["milliseconds"]))), attacks
+
+
+async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
+    """Call the tool of a hostile server again and again. Counts the calls that were answered, in whatever way."""
+
+    async def never_answer(*args: Any) -> Any:
+        await anyio.sleep_forever()
+
+    while True:
+        with suppress(Exception):
+            async with Client(
+                url, mode="legacy", read_timeout_seconds=CALL_SECONDS, elicitation_callback=never_answer
+            ) as client:
+                while True:
+                    tool_id = await _find_tool(client, server)
+                    if tool_id is not None:
+                        with suppress(MCPError):
+                            await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
+                        attacks[server] += 1
+                    await anyio.sleep(0.01)
+        await anyio.sleep(0.2)
+
+
+async def _find_tool(client: Client, server: str, name: str = "act") -> str | None:
+    page = await client.call_tool("tool_browse", {"path": f"/{server}"})
+    words = "\n".join(block.text for block in page.content if block.type == "text").split()
+    return next((word for word in words if word.startswith(f"{server}:{name}#")), None)
+
+
+# The caller of the good server
+
+
+async def _call_good(url: str, seconds: float) -> dict[str, Any]:
+    """Call the good server one call after another. An answer that is wrong, late or missing is lost."""
+    lost, calls, milliseconds = 0, 0, []
+    async with Client(url, read_timeout_seconds=CALL_SECONDS) as client:
+        tool_id = None
+        while tool_id is None:
+            tool_id = await _find_tool(client, "good")
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            calls += 1
+            started = time.perf_counter()
+            try:
+                if calls % LIST_EVERY == 0:
+                    await client.list_resources()
+                    continue
+                said = f"call {calls}"
+                result = await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {"text": said}})
+                lost += result.is_error or result.content[0].text != said
+                milliseconds.append(1000 * (time.perf_counter() - started))
+            except Exception:
+                lost += 1
+            await anyio.sleep(PAUSE)
+    return {"calls": calls, "lost": lost, "milliseconds": milliseconds}
+
+
+# Processes
+
+
+@contextmanager
+def _http_server(env: Mapping[str, str]) -> Iterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    process = subprocess.Popen([sys.executable, str(SERVER), "gzip", str(port)], env={**os.environ, **env})
+    try:
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _write_config(folder: Path, hostile: tuple[str, ...], port: int, env: Mapping[str, str]) -> Path:
+    def on_stdio(kind: str) -> dict[str, Any]:
+        block = {"command": sys.executable, "args": [str(SERVER), kind], "env": dict(env), "timeout": CALL_SECONDS}
+        return block | ({"concurrency": 2} if kind == "questions" else {})
+
+    servers = {kind: on_stdio(kind) for kind in ("good", *hostile) if kind != "gzip"}
+    if "gzip" in hostile:
+        servers["gzip"] = {"url": f"http://127.0.0.1:{port}/mcp", "timeout": CALL_SECONDS}
+    file = folder / "leafgate.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return file
+
+
+def _peak_megabytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+
+# The figures
+
+
+def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section:
+    """The section on isolation: the good server alone, and beside the hostile ones."""
+    alone = run(seconds / 4, hostile=())
+    beside = run(seconds, hostile)
+    rows = [
+        ("p50 of a call", *(f"{each.good.percentile(0.5):.1f} ms" for each in (alone, beside))),
+        ("p99 of a call", *(f"{each.good.percentile(0.99):.1f} ms" for each in (alone, beside))),
+        ("calls", *(str(each.good.calls) for each in (alone, beside))),
+        ("answers lost", *(str(each.good.lost) for each in (alone, beside))),
+        ("peak memory of the gateway", *(f"{each.peak_megabytes} MB" for each in (alone, beside))),
+    ]
+    ratios = ["", "", "", "", ""]
+    for at, share in enumerate((0.5, 0.99)):
+        ratios[at] = f"{beside.good.percentile(share) / alone.good.percentile(share):.1f}"
+    attacks = ", ".join(f"{server} {times}" for server, times in beside.attacks.items())
+    return Section(
+        title="Isolation of servers",
+        method=(
+            f"A good server is called through one gateway for {seconds:.0f} s, one call after another: alone, and "
+            f"beside {len(hostile)} hostile servers that are called all the time. They send texts that are slow to "
+            "clean, malformed definitions, large answers and an endless line on stderr, an answer that unpacks to "
+            "800 MB, lists that change every 20 ms, questions that are not answered with floods of log lines, and "
+            "floods of progress with malformed answers."
+        ),
+        headers=("", "alone", "beside hostile servers", "ratio"),
+        rows=tuple((*row, ratio) for row, ratio in zip(rows, ratios, strict=True)),
+        notes=(
+            f"Goal: the p99 is at most {GOAL_RATIO:.0f} times as long, no answer is lost, and memory is bounded.",
+            f"Calls of hostile servers that were answered meanwhile: {attacks}.",
+        ),
+    )
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--client"]:
+        print(json.dumps(anyio.run(_call_good, sys.argv[2], float(sys.argv[3]))))
+        return
+    words = sys.argv[1:]
+    section = measure(float(words[0]) if words else 120, tuple(words[1:]) or HOSTILE)
+    print(section.method, *(" | ".join(row) for row in (section.headers, *section.rows)), *section.notes, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

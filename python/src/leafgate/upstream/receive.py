@@ -1,0 +1,323 @@
+"""Reading what servers send: bounded before the SDK sees it, so that no server costs another (spec 10).
+
+Over HTTP an answer is counted after decompression and refused before it is parsed. Progress is passed on here, and of
+other notifications so many a second. An answer that cannot be read becomes an error for the request that it answers,
+which would otherwise time out.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+import httpx2
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import SessionMessage
+from mcp.types import REQUEST_TIMEOUT, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from pydantic import ValidationError
+
+from leafgate.clean.invisibles import SurrogateFilter
+from leafgate.ports import Intake
+from leafgate.upstream.raw_session import (
+    MALFORMED,
+    MAX_ANSWER,
+    TOO_LARGE,
+    ProgressRoutes,
+    find_answer_id,
+    mark_server_error,
+    refused_answer,
+)
+
+# The SDK's client of the older SSE transport ends the connection at an event of 1 MiB.
+MAX_SSE_EVENT: Final = 1000 * 1000
+# Compressed answers of this size are refused at this ratio. Text has 3 to 30, one line repeated up to 200, and a file
+# that is made to fill the memory of its reader 1,000.
+BOMB_FROM: Final = 32 * 1024 * 1024
+BOMB_RATIO: Final = 300
+_EVENT_HEAD: Final = 1_024
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+# Notifications of one server in a second. Beyond the first number it is read in batches, with pauses: 20 messages take
+# the gateway 0.5 ms. Of each kind so many are passed on; progress, of which each call has its own limit, is not one.
+FREE_NOTIFICATIONS: Final = 200
+FLOOD_BATCH: Final = 20
+FLOOD_PAUSE: Final = 0.002
+MOST_OF_A_KIND: Final = 200
+LOG_LINE: Final = "notifications/message"
+_LIMITED: Final = (LOG_LINE, "notifications/resources/updated")
+_LARGE_CHUNK: Final = 65_536
+
+
+@dataclass
+class Refusal:
+    """The HTTP status that a request was refused with, which the SDK does not return; whether we refused its answer."""
+
+    status: int | None = None
+    is_too_large: bool = False
+
+
+# Of the request under way in this task. The SDK sends a message in the context of the task that made the request, so
+# each request sees its own refusal, however many there are at once.
+_REFUSAL: Final[ContextVar[Refusal | None]] = ContextVar("refusal", default=None)
+
+
+@contextmanager
+def note_refusal() -> Iterator[Refusal]:
+    """Note the status that a request inside this context was refused with."""
+    refusal = Refusal()
+    token = _REFUSAL.set(refusal)
+    try:
+        yield refusal
+    finally:
+        _REFUSAL.reset(token)
+
+
+async def note_status(response: httpx2.Response) -> None:
+    refusal = _REFUSAL.get()
+    if refusal is not None:
+        refusal.status = response.status_code if response.status_code >= 400 else None
+
+
+class BoundedClient(httpx2.AsyncClient):
+    """An HTTP client whose responses have a limited size, and no lone surrogates: the SDK refuses a whole message for
+    one of them."""
+
+    def __init__(self, intake: Intake | None, max_event: int = MAX_ANSWER, **options: Any) -> None:
+        super().__init__(**options)
+        self._intake = intake
+        self._max_event = max_event
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        source = await super().send(request, stream=True, **options)
+        response = _Response(
+            source.status_code,
+            headers=source.headers,
+            stream=source.stream,
+            request=source.request,
+            extensions=source.extensions,
+            history=source.history,
+        )
+        response.next_request = source.next_request
+        response.intake, response.max_event = self._intake, self._max_event
+        if not stream:
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
+        return response
+
+
+class _UnreadableAnswer(httpx2.StreamError):
+    """An answer that is too large, or does not unpack. The SDK answers the request with an error for it."""
+
+
+class _Response(httpx2.Response):
+    """Counts what was received after it is unpacked, and refuses what is too large before it is parsed."""
+
+    intake: Intake | None = None
+    max_event = MAX_ANSWER
+
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        surrogates = SurrogateFilter()
+        is_stream = self.headers.get("content-type", "").lower().startswith("text/event-stream")
+        limit = EventLimit(self.max_event, _refuse_answer) if is_stream else None
+        size = 0
+        with nullcontext() if self.intake is None else self.intake.receive() as receipt:
+            async with aclosing(super().aiter_bytes(chunk_size)) as chunks:
+                try:
+                    async for chunk in chunks:
+                        size += len(chunk)
+                        passed = chunk if limit is None else limit.feed(chunk)
+                        if limit is None and (size > MAX_ANSWER or self._is_bomb(size)):
+                            _refuse_answer()
+                            raise _UnreadableAnswer(TOO_LARGE)
+                        if receipt is not None:
+                            receipt.clear()
+                            receipt.count(size if limit is None else limit.size)
+                            await receipt.wait_for_turn()
+                        if len(chunk) >= _LARGE_CHUNK:
+                            await anyio.lowlevel.checkpoint()  # a few bytes may unpack to many chunks
+                        yield surrogates.feed(passed)
+                except httpx2.DecodingError as error:
+                    raise _UnreadableAnswer(MALFORMED) from error
+            yield surrogates.flush()
+
+    def _is_bomb(self, size: int) -> bool:
+        """Whether so many bytes were made of so few that the rest need not be unpacked."""
+        return size > BOMB_FROM and size > BOMB_RATIO * self.num_bytes_downloaded
+
+
+def _refuse_answer() -> None:
+    refusal = _REFUSAL.get()
+    if refusal is not None:
+        refusal.is_too_large = True
+
+
+class EventLimit:
+    """Passes the bytes of an event stream on, except for events that are too large.
+
+    Of such an event the SDK gets the beginning, which is not JSON, and then an error for the request that it would have
+    answered.
+    """
+
+    def __init__(self, limit: int, on_excess: Callable[[], None]) -> None:
+        self.size = 0  # of the event that is not complete yet
+        self._limit = limit
+        self._on_excess = on_excess
+        self._head = b""
+        self._last = b""  # bytes of the chunk before, which may begin an end
+        self._is_skipping = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what of a chunk is passed on."""
+        before = len(self._last)
+        ends = [end.end() - before for end in _EVENT_END.finditer(self._last + chunk) if end.end() > before]
+        rest = chunk[ends[-1] :] if ends else chunk
+        passed = chunk[ends[0] :] if self._is_skipping and ends else chunk
+        self._last = (self._last + chunk[-3:])[-3:]
+        if ends:
+            self._is_skipping, self.size, self._head = False, 0, b""
+        if self._is_skipping:
+            return b""
+        self.size += len(rest)
+        self._head = (self._head + rest[:_EVENT_HEAD])[:_EVENT_HEAD]
+        if self.size <= self._limit:
+            return passed
+        self._on_excess()
+        self._is_skipping, self.size = True, 0
+        return passed[: len(passed) - len(rest)] + self._refusal()
+
+    def _refusal(self) -> bytes:
+        _, brace, members = self._head.partition(b"{")
+        request_id = find_answer_id(brace + members + b"}")
+        # The end of an event, also if nothing of it was passed on: then it is an empty line.
+        error = "" if request_id is None else f"data: {refused_answer(request_id, TOO_LARGE).model_dump_json()}"
+        return b"\n\n" + error.encode() + b"\n\n"
+
+
+class BoundedStream:
+    """Waits while `intake` is full, and sets `ended` at the end of the stream, which the SDK does not report.
+
+    Passes progress on itself. Other notifications reach the SDK, which starts two tasks for each: so many a second at
+    most.
+    """
+
+    def __init__(
+        self, inner: Any, ended: anyio.Event, intake: Intake | None, routes: ProgressRoutes, *, is_http: bool
+    ) -> None:
+        self._inner = inner
+        self._ended = ended
+        self._intake = intake
+        self._routes = routes
+        self._is_http = is_http
+        self._pace = NotificationPace()
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    def __aiter__(self) -> BoundedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            if self._intake is not None and self._intake.is_full:
+                await self._intake.wait_for_space()
+            try:
+                received = await anext(self._inner)
+            except (StopAsyncIteration, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._ended.set()
+                raise
+            if isinstance(received, Exception):
+                return _refuse_malformed(received)
+            message = received.message
+            if isinstance(message, JSONRPCNotification | JSONRPCRequest):
+                if await self._may_pass(message):
+                    return received
+            else:
+                answered = self._check_id(message)
+                if answered is not None:
+                    # The SDK's HTTP transports write errors of their own into the stream, but none with this code.
+                    received.message = mark_server_error(answered, (REQUEST_TIMEOUT,))
+                    return received
+
+    async def _may_pass(self, message: JSONRPCNotification | JSONRPCRequest) -> bool:
+        """Whether the SDK gets a notification or a question. A flood is read slowly: others have their turn in between."""
+        pause = self._pace.count(message.method)
+        if pause:
+            await anyio.sleep(pause)
+        if message.method == "notifications/progress":
+            self._routes.take(message.params)
+            return False
+        if self._pace.is_too_many(message.method):
+            if self._intake is not None:
+                self._intake.note_dropped("log" if message.method == LOG_LINE else "other")
+            return False
+        return True
+
+    def _check_id(self, message: Any) -> Any:
+        """The message; None for an answer whose id is a text for a number: the SDK would take "5" for 5.
+
+        Over HTTP a request gets one answer, and no other follows: there it fails.
+        """
+        is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+        if not is_answer or not isinstance(message.id, str):
+            return message
+        number = coerce_request_id(message.id)
+        if not isinstance(number, int):
+            return message
+        return refused_answer(number) if self._is_http else None
+
+    async def __aenter__(self) -> BoundedStream:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._ended.set()
+        await self._inner.aclose()
+
+
+def _refuse_malformed(error: Exception) -> Any:
+    """What the SDK gets for a message that it could not read: an error for the request that the message answers.
+
+    Without it the request would wait until it times out.
+    """
+    content = error.errors(include_url=False)[0].get("input") if isinstance(error, ValidationError) else None
+    request_id = None
+    if isinstance(content, str | bytes):
+        request_id = find_answer_id(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+    elif isinstance(content, dict) and type(content.get("id")) is int and "method" not in content:
+        request_id = content["id"]
+    return error if request_id is None else SessionMessage(refused_answer(request_id))
+
+
+class NotificationPace:
+    """Counts the notifications of one server, by second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._second = 0.0
+        self._count = 0
+        self._by_method: Counter[str] = Counter()
+
+    def count(self, method: str) -> float:
+        """Count a notification; return the seconds to wait before the next."""
+        now = self._clock()
+        if now - self._second >= 1:
+            self._second, self._count = now, 0
+            self._by_method.clear()
+        self._count += 1
+        self._by_method[method if method in _LIMITED else ""] += 1
+        return FLOOD_PAUSE if self._count > FREE_NOTIFICATIONS and self._count % FLOOD_BATCH == 0 else 0.0
+
+    def is_too_many(self, method: str) -> bool:
+        """Whether as many of this kind were passed on in this second as may be."""
+        return self._by_method[method if method in _LIMITED else ""] > MOST_OF_A_KIND
