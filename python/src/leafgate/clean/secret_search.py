@@ -1,0 +1,437 @@
+"""The search for secrets: where one may begin, and whether what begins there is one.
+
+Time grows in proportion to the length of the text, for hostile text too: one sieve finds the places of all beginnings,
+a pattern does not read again what it matched, and in one unbroken run of characters a beginning that has failed
+several times is not tried again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leafgate.clean.secret_values import (
+    MARK,
+    decode_base64,
+    has_checksum,
+    is_example,
+    is_placeholder,
+    looks_like_basic_auth,
+    looks_like_provider_token,
+    looks_like_seed_phrase,
+    looks_like_token,
+    looks_mixed,
+    looks_random,
+    looks_secret,
+    looks_strong,
+    name_type,
+)
+from leafgate.clean.secrets import SecretPattern
+from leafgate.clean.sieve import Sieve, make_needle, utf8
+
+Span = tuple[int, int, str]  # start, end, type
+
+JOINT: Final = b"\xff"  # stands between strings that are searched together; it does not occur in UTF-8
+_MANY: Final = 200  # places from which it pays to thin them out
+_MARGIN: Final = 16
+_HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
+_FAILURES: Final = 8  # tries of one beginning in an unbroken run
+_LONG_WORD: Final = 16
+_WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+_NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,40}\Z")
+_BREAK: Final = re.compile(rb"[\s'\"`,;&<>(){}\[\]|\\\xff]")
+# What ends in a letter or a digit and is not part of a word: \n in a JSON text, %20 in a URL, the colour of a terminal
+_ESCAPE: Final = re.compile(rb"(?:\\(?:[nrtbfv0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|%[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)")
+_ESCAPED_BEFORE: Final = re.compile(_ESCAPE.pattern + rb"\Z")
+
+
+def _members(characters: bytes) -> npt.NDArray[np.bool_]:
+    return np.isin(np.arange(256), np.frombuffer(characters, np.uint8))
+
+
+_ALPHANUMERIC: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_IS_BASE62: Final = _members(_ALPHANUMERIC)
+_IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
+# Behind the name of an assignment: closing quotes and spaces, then one of the characters that separate it from a value
+_IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
+_BEHIND_NAME: Final = _members(b" \t\"'`\\]")
+_SEPARATES: Final = _members(b":=,(>vV\r\n")
+_WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
+_JOINING: Final = frozenset(b".+/~@$#")  # before a word: it continues a path, an address or base64
+_WORD_REST: Final = re.compile(rb"[A-Za-z0-9_=-]{0,1024}+")
+
+
+class _Bytes:
+    """A text as an array of bytes, which can be read a little beyond its ends."""
+
+    def __init__(self, data: bytes) -> None:
+        self._padded = np.frombuffer(JOINT * _MARGIN + data + JOINT * _MARGIN, np.uint8)
+
+    def at(self, places: npt.NDArray[np.intp], step: int = 0) -> npt.NDArray[np.uint8]:
+        """Return the byte at each place, moved by `step`."""
+        return self._padded[places + (_MARGIN + step)]
+
+    def end_of_run(self, places: npt.NDArray[np.intp], is_member: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+        """Return for each place the first from there on whose byte is not a member."""
+        others = np.flatnonzero(~is_member[self._padded]) - _MARGIN
+        return others[np.searchsorted(others, places)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Compiled:
+    source: SecretPattern
+    regex: re.Pattern[bytes]
+    before: re.Pattern[bytes] | None
+    reach: int  # the most bytes before a beginning
+
+    def thin_out(
+        self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes
+    ) -> npt.NDArray[np.intp]:
+        """Return the places where a whole beginning stands, as far as words are concerned at the start of one."""
+        text = lower if self.source.any_case else data
+        found: list[npt.NDArray[np.intp]] = []
+        for start in self.source.starts:
+            literal = utf8(start.lower() if self.source.any_case else start)[:_MARGIN]
+            if not literal.lower().startswith(head):
+                continue
+            rest = places
+            for step in range(_HEAD if self.source.any_case else 0, len(literal)):
+                rest = rest[text.at(rest, step) == literal[step]]
+            found.append(rest)
+        places = np.concatenate(found) if len(found) > 1 else found[0]
+        if self.source.whole_word and self.before is None:
+            is_escaped = (data.at(places, -2) == 0x5C) | (data.at(places, -3) == 0x25) | (data.at(places, -1) == 0x6D)
+            is_escaped |= (data.at(places, -4) == 0x5C) | (data.at(places, -6) == 0x5C)
+            places = places[~_IS_WORD[data.at(places, -1)] | is_escaped]
+        if self.source.judge == "assignment" and self.source.any_case and len(places):
+            behind = data.end_of_run(data.end_of_run(places, _IN_NAME), _BEHIND_NAME)
+            places = places[_SEPARATES[data.at(behind)]]
+        return places
+
+
+class Searcher:
+    """The patterns of one policy, made ready."""
+
+    def __init__(self, patterns: tuple[SecretPattern, ...]) -> None:
+        compiled = [_compile(pattern) for pattern in patterns]
+        self._anywhere = [each for each in compiled if not each.source.starts]
+        self._at_long_words = [each for each in compiled if each.source.at_long_word]
+        starts = [(start, each) for each in compiled if not each.source.at_long_word for start in each.source.starts]
+        self._sieve = Sieve({"secret": [make_needle(start, any_case=each.source.any_case) for start, each in starts]})
+        self._by_head: dict[bytes, list[_Compiled]] = {}
+        for start, each in starts:
+            group = self._by_head.setdefault(utf8(start)[:_HEAD].lower(), [])
+            if each not in group:
+                group.append(each)
+
+    def find_texts(self, strings: Sequence[str]) -> set[str]:
+        """Return the strings that may hold a secret, or name one; the others hold none."""
+        if self._anywhere:
+            return set(strings)
+        suspects = self._sieve.find_texts(strings)
+        data = JOINT.join(map(utf8, strings))
+        ends = np.cumsum(np.fromiter((len(utf8(item)) + 1 for item in strings), np.intp, len(strings)))
+        starts = np.fromiter((start for start, _ in _long_words(data)), np.intp)
+        return suspects | {strings[owner] for owner in np.unique(np.searchsorted(ends, starts, "right")).tolist()}
+
+    def spans(self, data: bytes, allow: tuple[str, ...] = ()) -> Iterator[Span]:
+        """Yield the spans of secrets in order; of two that overlap, only the one that begins first."""
+        end = 0
+        for span in sorted(self._candidates(data), key=lambda span: (span[0], -span[1])):
+            if span[0] >= end and not is_allowed(data[span[0] : span[1]], allow):
+                yield span
+                end = span[1]
+
+    def _candidates(self, data: bytes) -> Iterator[Span]:
+        yield from self._at_beginnings(data)
+        yield from self._in_long_words(data)
+        for each in self._anywhere:
+            for match in each.regex.finditer(data):
+                yield from _judge(each.source, match, data, self)
+
+    def _at_beginnings(self, data: bytes) -> Iterator[Span]:
+        ends: set[int] = set()
+        last_end: dict[_Compiled, int] = {}  # a pattern does not read its match again: a chain of tokens is read once
+        run_end = 0
+        failures: dict[_Compiled, int] = {}  # in this run
+        for place, each in self._tries(data):
+            if place >= run_end:
+                broken = _BREAK.search(data, place + 1)
+                run_end = broken.start() if broken else len(data)
+                failures.clear()
+            elif failures.get(each, 0) >= _FAILURES:
+                continue
+            start = place if each.before is None else _start_before(each, data, place)
+            if start is None or start < last_end.get(each, 0):
+                continue
+            if each.source.whole_word and start not in ends and not _begins_word(data, start):
+                continue
+            match = each.regex.match(data, start)
+            spans: Iterable[Span] = ()
+            if match and each.source.judge == "table":
+                spans, last_end[each] = _read_table(start, data)
+            elif match:
+                spans = list(_judge(each.source, match, data, self))
+            if not spans:
+                failures[each] = failures.get(each, 0) + 1
+            for span in spans:
+                ends.add(span[1])
+                last_end[each] = max(span[1], last_end.get(each, 0))
+                yield span
+
+    def _tries(self, data: bytes) -> Iterable[tuple[int, _Compiled]]:
+        """Return the places where a pattern may begin, in order, each with the pattern."""
+        lower = data.lower()
+        places = self._sieve.places(data)
+        if len(places) < _MANY:
+            return (
+                (place, each)
+                for place in places
+                for size in (_HEAD, _HEAD - 1)
+                for each in self._by_head.get(lower[place : place + size], ())
+            )
+        return self._thin_out(data, lower, np.array(places, np.intp))
+
+    def _thin_out(self, data: bytes, lower: bytes, places: npt.NDArray[np.intp]) -> Iterable[tuple[int, _Compiled]]:
+        """Drop most of the places at which a pattern cannot match, all places of a pattern at once."""
+        texts = _Bytes(data), _Bytes(lower)
+        every: list[_Compiled] = []
+        parts: list[npt.NDArray[np.intp]] = []
+        for size in (_HEAD, _HEAD - 1):
+            codes = sum((texts[1].at(places, step).astype(np.int32) << (8 * step) for step in range(size)), np.int32(0))
+            for code in np.unique(codes).tolist():
+                head = code.to_bytes(size, "little")
+                group = self._by_head.get(head, ())
+                here = places[codes == code] if group else places
+                every.extend(group)
+                parts.extend(each.thin_out(head, here, *texts) for each in group)
+        if not parts:
+            return ()
+        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        merged = np.concatenate(parts)
+        order = np.argsort(merged, kind="stable")
+        return ((place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True))
+
+    def _in_long_words(self, data: bytes) -> Iterator[Span]:
+        end = 0
+        for run_start, run_end in _long_words(data):
+            if run_start < end:
+                continue
+            start = _word_start(data, run_start)
+            rest = _WORD_REST.match(data, run_end)
+            end = rest.end() if rest else run_end
+            if start and data[start - 1] in _JOINING:
+                continue
+            for each in self._at_long_words:
+                if match := each.regex.match(data, start):
+                    yield from _judge(each.source, match, data, self)
+            if looks_like_provider_token(data[start:end]) and not _names_other(data, start):
+                yield start, end, "token"
+
+
+get_searcher: Final = lru_cache(maxsize=16)(Searcher)
+
+
+def _compile(pattern: SecretPattern) -> _Compiled:
+    regex = re.compile(utf8(pattern.regex), re.IGNORECASE if pattern.any_case else 0)
+    before = re.compile(utf8(pattern.before) + rb"\Z") if pattern.before else None
+    reach = int(pattern.before.rpartition(",")[2].rstrip("}")) if pattern.before else 0
+    return _Compiled(pattern, regex, before, reach)
+
+
+def _start_before(each: _Compiled, data: bytes, place: int) -> int | None:
+    """Return where a match starts whose beginning has more before it."""
+    match = each.before.search(data, max(0, place - each.reach), place) if each.before else None
+    return match.start() if match else None
+
+
+def _begins_word(data: bytes, start: int) -> bool:
+    if not start or data[start - 1] not in _WORD_BYTES:
+        return True
+    return _ESCAPED_BEFORE.search(data, max(0, start - 12), start) is not None
+
+
+def _word_start(data: bytes, place: int) -> int:
+    """Return where the word around this place begins. The n of a \\n before it does not belong to it."""
+    match = _WORD_START.search(data, max(0, place - 60), place)
+    start = match.start() if match else place
+    escape = _ESCAPE.match(data, max(0, start - 1), place)
+    return escape.end() if escape else start
+
+
+def _long_words(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the runs of letters and digits that are too long for a word."""
+    if len(data) < _LONG_WORD:
+        return iter(())
+    others = np.flatnonzero(~_IS_BASE62[np.frombuffer(data + JOINT, np.uint8)])
+    lengths = np.diff(others, prepend=-1) - 1
+    chosen = np.flatnonzero(lengths >= _LONG_WORD)
+    ends = others[chosen]
+    return zip((ends - lengths[chosen]).tolist(), ends.tolist(), strict=True)
+
+
+_NAME_OF_VALUE: Final = re.compile(rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z")
+_OTHER_NAMES: Final = re.compile(
+    rb"(?i)cursor|page|next|continu|etag|nonce|integrity|hash|digest|sha|checksum|(?:^|[_-])id$|_id$|[a-z]Id$|marker|sync|kid|public|"
+    rb"class|src|href|filename|file|path|image|version|build|commit|revision|ref$|fingerprint"
+)
+
+
+def _names_other(data: bytes, start: int) -> bool:
+    """Is the word the value of a name that says it is something else than a secret?"""
+    match = _NAME_OF_VALUE.search(data, max(0, start - 52), start)
+    return match is not None and _OTHER_NAMES.search(match[1]) is not None
+
+
+# The judges
+
+
+def _judge(source: SecretPattern, match: re.Match[bytes], data: bytes, searcher: Searcher) -> Iterator[Span]:
+    """Yield the spans and types of what really is a secret in a match."""
+    if source.judge == "assignment":
+        yield from _judge_assignment(match, data)
+    elif source.judge == "cookies":
+        yield from _judge_cookies(match)
+    else:
+        group: str | int = "secret" if "secret" in match.re.groupindex else 0
+        start, end = match.span(group)
+        if source.judge == "strong":
+            end -= len(match[group]) - len(_trim(match[group]))
+        secret = data[start:end]
+        if secret.startswith(MARK) or is_example(secret):
+            return
+        if source.judge == "encoded":
+            fits = _holds_secret(secret, searcher)
+        elif source.judge in ("token", "checksum", "mixed"):
+            body = match["body"] if "body" in match.re.groupindex else secret
+            fits = _BODY_JUDGES[source.judge](body)
+        else:
+            fits = _JUDGES.get(source.judge, bool)(secret)
+        if fits:
+            yield start, end, source.type
+
+
+def _is_url_password(secret: bytes) -> bool:
+    return not is_placeholder(secret) or secret.lower() in (b"password", b"secret", b"passwd")
+
+
+_BODY_JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
+    "token": looks_like_token,
+    "checksum": has_checksum,
+    "mixed": looks_mixed,
+}
+_JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
+    "bearer": looks_random,
+    "key": lambda secret: looks_secret("api-key", secret, quoted=True),
+    "basic": looks_like_basic_auth,
+    "url-password": _is_url_password,
+    "password": lambda secret: looks_secret("password", secret, quoted=True),
+    "strong": looks_strong,
+    "seed": looks_like_seed_phrase,
+}
+
+
+def _trim(secret: bytes) -> bytes:
+    """Return the word without what ends a sentence or a bracket."""
+    return re.sub(rb"(?:[.,;:)\]}|*_]|\\[nrt].*)+\Z", b"", secret, flags=re.DOTALL)
+
+
+def _holds_secret(blob: bytes, searcher: Searcher) -> bool:
+    decoded = decode_base64(blob[:65536])
+    return decoded is not None and (b"PRIVATE KEY-----" in decoded or any(True for _ in searcher.spans(decoded)))
+
+
+def _judge_assignment(match: re.Match[bytes], data: bytes) -> Iterator[Span]:
+    group = next(name for name in ("quoted", "phrase", "bare") if match.groupdict().get(name) is not None)
+    start, end = match.span(group)
+    value = match[group]
+    groups = match.groupdict()
+    is_element = groups.get("element") is not None
+    if group == "bare":
+        if groups.get("call") is not None:
+            return  # an argument that is not a literal
+        following = data[end : end + 1]
+        if following in (b"(", b"[", b"{", b"$") or (is_element and data[end : end + 1] not in (b"<", b"]", b"")):
+            return  # a call, an index, a template: an expression that names a secret, not the secret
+        value = value.rstrip(b".") if value.endswith(b".") else value
+        end = start + len(value)
+    before = _NAME_BEFORE.search(data, max(0, match.start() - 40), match.start())
+    name = (before[0] if before else b"") + match["name"]
+    escape = re.match(rb"[nrt](?=[A-Za-z_])", name)
+    if escape and data[match.start() - len(name) + len(match["name"]) - 1 : match.start() - len(name) + len(match["name"])] == b"\\":
+        name = name[1:]
+    kind = name_type(name.decode("utf-8", "replace"))
+    if kind is None or (group == "phrase" and kind != "password"):
+        return
+    if groups.get("call") is not None and kind != "password" and not looks_random(value):
+        return
+    if looks_secret(kind, value, quoted=group != "bare" or is_element):
+        yield start, end, kind
+
+
+_COOKIE: Final = re.compile(rb"([\w.-]{1,64}+)=([^;,\s]{16,4096}+)")
+_COOKIE_NAME: Final = re.compile(rb"(?i)sess|sid$|^sid|auth|token|jwt|remember|login|identity|sso")
+
+
+def _judge_cookies(match: re.Match[bytes]) -> Iterator[Span]:
+    for pair in _COOKIE.finditer(match.string, *match.span("secret")):
+        if _COOKIE_NAME.search(pair[1]) and not pair[2].startswith(MARK) and looks_random(pair[2]):
+            yield *pair.span(2), "cookie"
+
+
+_NEWLINE: Final = re.compile(rb"\r?\n|\\r\\n|\\n|\xff")
+_LONGEST_HEADER: Final = 1000
+_COLUMN: Final = re.compile(rb"[^=:(){}<>]{0,40}|[^=:{}<>]{1,36}\(s\)")
+
+
+def _line_end(data: bytes, place: int) -> int:
+    match = _NEWLINE.search(data, place)
+    return match.start() if match else len(data)
+
+
+def _line_start(data: bytes, place: int) -> int:
+    least = max(0, place - _LONGEST_HEADER)
+    breaks = [data.rfind(each, least, place) + len(each) for each in (b"\n", JOINT, b"\\n") if each in data[least:place]]
+    return max(breaks, default=least)
+
+
+def _read_table(place: int, data: bytes) -> tuple[Sequence[Span], int]:
+    """Return the secrets in the rows below a header, of a CSV file or a Markdown table, and where the table ends."""
+    start, end = _line_start(data, place), _line_end(data, place)
+    header = data[start:end] if end - start <= _LONGEST_HEADER else b""
+    separator = max((b"|", b"\t", b",", b";"), key=header.count)
+    names = [_plain_cell(cell) for cell in header.split(separator)]
+    kinds = {column: kind for column, name in enumerate(names) if (kind := name_type(name.decode("utf-8", "replace")))}
+    if len(names) < 2 or not kinds or not all(map(_COLUMN.fullmatch, names)):
+        return (), end
+    spans: list[Span] = []
+    while (newline := _NEWLINE.match(data, end)) and newline[0] != JOINT:
+        row_start, row_end = newline.end(), _line_end(data, newline.end())
+        cells = data[row_start:row_end].split(separator)
+        if len(cells) != len(names):
+            break
+        end = row_end
+        for column, kind in kinds.items():
+            value = _plain_cell(cells[column])
+            if value and looks_secret(kind, value, quoted=True):
+                at = data.index(value, row_start + sum(len(cell) + 1 for cell in cells[:column]))
+                spans.append((at, at + len(value), kind))
+    return spans, end
+
+
+def _plain_cell(cell: bytes) -> bytes:
+    return cell.strip(b" \t\r\\").strip(b"\"'`*").strip()
+
+
+def is_allowed(secret: bytes, allow: tuple[str, ...]) -> bool:
+    """Is this one of the values that an operator allows?"""
+    if not allow:
+        return False
+    text = secret.decode("utf-8", "replace")
+    return any(text.startswith(item[:-1]) if item.endswith("*") else text == item for item in allow)
