@@ -39,12 +39,14 @@ Span = tuple[int, int, str]  # start, end, type
 
 JOINT: Final = b"\xff"  # stands between strings that are searched together; it does not occur in UTF-8
 _MANY: Final = 200  # places from which it pays to thin them out
-_MARGIN: Final = 16
+_MARGIN: Final = 64
+_LONGEST_NAME: Final = 50  # more than an assignment takes
+_SHORT: Final = 200  # bytes below which examining each place is faster than the sieve
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
 _FAILURES: Final = 8  # tries of one beginning in an unbroken run
 _LONG_WORD: Final = 16
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
-_NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,40}\Z")
+_NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}\Z")
 _BREAK: Final = re.compile(rb"[\s'\"`,;&<>(){}\[\]|\\\xff]")
 # What ends in a letter or a digit and is not part of a word: \n in a JSON text, %20 in a URL, the colour of a terminal
 _ESCAPE: Final = re.compile(rb"(?:\\(?:[nrtbfv0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|%[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)")
@@ -63,6 +65,7 @@ _IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
 _BEHIND_NAME: Final = _members(b" \t\"'`\\]")
 _SEPARATES: Final = _members(b":=,(>vV\r\n")
 _WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
+_LONG_WORDS: Final = re.compile(rb"[A-Za-z0-9]{%d,}+" % _LONG_WORD)
 _JOINING: Final = frozenset(b".+/~@$#")  # before a word: it continues a path, an address or base64
 _WORD_REST: Final = re.compile(rb"[A-Za-z0-9_=-]{0,1024}+")
 
@@ -78,9 +81,15 @@ class _Bytes:
         return self._padded[places + (_MARGIN + step)]
 
     def end_of_run(self, places: npt.NDArray[np.intp], is_member: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-        """Return for each place the first from there on whose byte is not a member."""
-        others = np.flatnonzero(~is_member[self._padded]) - _MARGIN
-        return others[np.searchsorted(others, places)]
+        """Return for each place the first from there on whose byte is not a member, or one that is too far away."""
+        ends = places.copy()
+        inside = np.arange(len(places))
+        for _ in range(_LONGEST_NAME):
+            inside = inside[is_member[self.at(ends[inside])]]
+            if not len(inside):
+                break
+            ends[inside] += 1
+        return ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +106,7 @@ class _Compiled:
         text = lower if self.source.any_case else data
         found: list[npt.NDArray[np.intp]] = []
         for start in self.source.starts:
-            literal = utf8(start.lower() if self.source.any_case else start)[:_MARGIN]
+            literal = utf8(start.lower() if self.source.any_case else start)
             if not literal.lower().startswith(head):
                 continue
             rest = places
@@ -188,7 +197,11 @@ class Searcher:
     def _tries(self, data: bytes) -> Iterable[tuple[int, _Compiled]]:
         """Return the places where a pattern may begin, in order, each with the pattern."""
         lower = data.lower()
-        places = self._sieve.places(data)
+        if len(data) < _SHORT:
+            heads = self._by_head.keys()
+            places = [at for at in range(len(lower)) if lower[at : at + _HEAD] in heads or lower[at : at + 2] in heads]
+        else:
+            places = self._sieve.places(data)
         if len(places) < _MANY:
             return (
                 (place, each)
@@ -223,7 +236,7 @@ class Searcher:
         for run_start, run_end in _long_words(data):
             if run_start < end:
                 continue
-            start = _word_start(data, run_start)
+            start = _start_of(_WORD_START, data, run_start)
             rest = _WORD_REST.match(data, run_end)
             end = rest.end() if rest else run_end
             if start and data[start - 1] in _JOINING:
@@ -257,9 +270,9 @@ def _begins_word(data: bytes, start: int) -> bool:
     return _ESCAPED_BEFORE.search(data, max(0, start - 12), start) is not None
 
 
-def _word_start(data: bytes, place: int) -> int:
+def _start_of(before: re.Pattern[bytes], data: bytes, place: int) -> int:
     """Return where the word around this place begins. The n of a \\n before it does not belong to it."""
-    match = _WORD_START.search(data, max(0, place - 60), place)
+    match = before.search(data, max(0, place - 60), place)
     start = match.start() if match else place
     escape = _ESCAPE.match(data, max(0, start - 1), place)
     return escape.end() if escape else start
@@ -267,8 +280,8 @@ def _word_start(data: bytes, place: int) -> int:
 
 def _long_words(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the runs of letters and digits that are too long for a word."""
-    if len(data) < _LONG_WORD:
-        return iter(())
+    if len(data) < _SHORT * 8:
+        return (match.span() for match in _LONG_WORDS.finditer(data))
     others = np.flatnonzero(~_IS_BASE62[np.frombuffer(data + JOINT, np.uint8)])
     lengths = np.diff(others, prepend=-1) - 1
     chosen = np.flatnonzero(lengths >= _LONG_WORD)
@@ -318,7 +331,7 @@ def _judge(source: SecretPattern, match: re.Match[bytes], data: bytes, searcher:
 
 
 def _is_url_password(secret: bytes) -> bool:
-    return not is_placeholder(secret) or secret.lower() in (b"password", b"secret", b"passwd")
+    return len(secret) >= 4 and not is_placeholder(secret) and secret.lower() not in (b"pass", b"pswd", b"passw0rd")
 
 
 _BODY_JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
@@ -348,30 +361,22 @@ def _holds_secret(blob: bytes, searcher: Searcher) -> bool:
 
 
 def _judge_assignment(match: re.Match[bytes], data: bytes) -> Iterator[Span]:
-    group = next(name for name in ("quoted", "phrase", "bare") if match.groupdict().get(name) is not None)
-    start, end = match.span(group)
-    value = match[group]
     groups = match.groupdict()
-    is_element = groups.get("element") is not None
-    if group == "bare":
-        if groups.get("call") is not None:
-            return  # an argument that is not a literal
+    group = next(name for name in ("quoted", "phrase", "bare") if groups.get(name) is not None)
+    is_bare, is_element, is_call = group == "bare", groups.get("element") is not None, groups.get("call") is not None
+    start, end = match.span(group)
+    if is_bare:
         following = data[end : end + 1]
-        if following in (b"(", b"[", b"{", b"$") or (is_element and data[end : end + 1] not in (b"<", b"]", b"")):
+        if is_call or following in (b"(", b"[", b"{", b"$") or (is_element and following not in (b"<", b"]", b"")):
             return  # a call, an index, a template: an expression that names a secret, not the secret
-        value = value.rstrip(b".") if value.endswith(b".") else value
-        end = start + len(value)
-    before = _NAME_BEFORE.search(data, max(0, match.start() - 40), match.start())
-    name = (before[0] if before else b"") + match["name"]
-    escape = re.match(rb"[nrt](?=[A-Za-z_])", name)
-    if escape and data[match.start() - len(name) + len(match["name"]) - 1 : match.start() - len(name) + len(match["name"])] == b"\\":
-        name = name[1:]
-    kind = name_type(name.decode("utf-8", "replace"))
-    if kind is None or (group == "phrase" and kind != "password"):
+        end -= len(groups["bare"]) - len(groups["bare"].rstrip(b"."))
+    name_start = _start_of(_NAME_BEFORE, data, match.start())
+    if data[max(0, name_start - 2) : name_start] == b"::":
+        return  # the name of a type
+    kind = name_type(data[name_start : match.end("name")].decode("utf-8", "replace"))
+    if kind is None or (kind != "password" and (group == "phrase" or (is_call and not looks_random(data[start:end])))):
         return
-    if groups.get("call") is not None and kind != "password" and not looks_random(value):
-        return
-    if looks_secret(kind, value, quoted=group != "bare" or is_element):
+    if looks_secret(kind, data[start:end], quoted=not is_bare or is_element):
         yield start, end, kind
 
 
@@ -387,7 +392,7 @@ def _judge_cookies(match: re.Match[bytes]) -> Iterator[Span]:
 
 _NEWLINE: Final = re.compile(rb"\r?\n|\\r\\n|\\n|\xff")
 _LONGEST_HEADER: Final = 1000
-_COLUMN: Final = re.compile(rb"[^=:(){}<>]{0,40}|[^=:{}<>]{1,36}\(s\)")
+_COLUMN: Final = re.compile(rb"[^=:(){}<>'\"\\]{1,40}|[^=:{}<>'\"\\]{1,36}\(s\)")
 
 
 def _line_end(data: bytes, place: int) -> int:
@@ -407,8 +412,9 @@ def _read_table(place: int, data: bytes) -> tuple[Sequence[Span], int]:
     header = data[start:end] if end - start <= _LONGEST_HEADER else b""
     separator = max((b"|", b"\t", b",", b";"), key=header.count)
     names = [_plain_cell(cell) for cell in header.split(separator)]
+    columns = [name for name in names if name] if separator == b"|" else names
     kinds = {column: kind for column, name in enumerate(names) if (kind := name_type(name.decode("utf-8", "replace")))}
-    if len(names) < 2 or not kinds or not all(map(_COLUMN.fullmatch, names)):
+    if len(names) < 2 or not kinds or not all(map(_COLUMN.fullmatch, columns)):
         return (), end
     spans: list[Span] = []
     while (newline := _NEWLINE.match(data, end)) and newline[0] != JOINT:

@@ -58,7 +58,7 @@ def name_type(name: str) -> str | None:
 # Values that are not secrets
 
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$\{.*|\$\(.*|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+|!\w+ .*|<%.*%>"
+    rb"<[^<>]*>|\$\{.*|\$\(.*|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+|!\w+ .*|<%.*%>|.*\{[A-Za-z_][\w.]*\}.*|0x[0-9a-f]{1,8}"
     rb"|.*(?:\*{3}|[xX]{4}|\.{3}|\xe2\x80\xa6|\xe2\x80\xa2{2}|\$\{|\{\{|#{4}|_{4}|-{5}|\?{3}).*"
     rb"|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*(?:[-_ .]?\d{0,4})"
     rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*"
@@ -67,7 +67,7 @@ _PLACEHOLDER: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
 _CODE: Final = re.compile(
-    rb"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_]\w*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
+    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
     rb"|[A-Za-z_]+(?:_[A-Za-z]+)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+[?!]?"  # names of variables and types
 )
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -176,6 +176,8 @@ def looks_strong(value: bytes) -> bool:
         value,
     ):
         return False
+    if re.search(rb"^[{\[(]|\w[(\[{]|\]\.|\)\.", value):
+        return False  # an expression
     kinds = _count_classes(value)
     if kinds.count() >= 3 and kinds.digits + kinds.marks:
         return len(value) >= 7 and (kinds.digits > 0 or kinds.marks > 1)
@@ -237,7 +239,8 @@ def looks_like_provider_token(word: bytes) -> bool:
     if _KEY_WORD.search(match["prefix"]):
         longest = max(map(len, re.split(rb"[_-]", body)))
         return longest >= 16 and (is_mixed or kinds.digits >= 4) and bits_per_byte(body) >= 3.0
-    return len(body) >= 32 and is_mixed and bits_per_byte(body) >= 4.0
+    is_alphabet = len(set(body)) > 0.95 * len(body)
+    return len(body) >= 32 and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
 
 
 def looks_mixed(body: bytes) -> bool:
