@@ -85,7 +85,8 @@ def _redact_texts(texts: Sequence[str], policy: RedactPolicy) -> list[Cleaned[st
     counts: list[Counter[str]] = [Counter() for _ in texts]
     for _ in range(_ROUNDS):
         data = JOINT.join(pieces)
-        spans = list(policy.searcher.spans(data, policy.allow))
+        findings = policy.searcher.find(data, policy.allow)
+        spans = findings.spans
         if not spans:
             break
         if len(texts) > 1 and any(JOINT in data[start:end] for start, end, _ in spans):
@@ -95,6 +96,8 @@ def _redact_texts(texts: Sequence[str], policy: RedactPolicy) -> list[Cleaned[st
             counts[bisect_right(ends, start)][kind] += 1
         data = replace_spans(data, ((start, end, mark(kind).encode()) for start, end, kind in spans))
         pieces = data.split(JOINT)
+        if findings.is_settled:
+            break
     return [
         Cleaned(piece.decode("utf-8", "surrogatepass"), CleaningReport(redacted=dict(count))) if count else Cleaned(text)
         for text, piece, count in zip(texts, pieces, counts, strict=True)

@@ -58,6 +58,7 @@ def _members(characters: bytes) -> npt.NDArray[np.bool_]:
 
 
 _ALPHANUMERIC: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_IS_BREAK: Final = _members(b" \t\r\n\"'`,;|<>(){}").tolist()
 _IS_BASE62: Final = _members(_ALPHANUMERIC)
 _IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
 # Behind the name of an assignment: closing quotes and spaces, then one of the characters that separate it from a value
@@ -65,9 +66,23 @@ _IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
 _BEHIND_NAME: Final = _members(b" \t\"'`\\]")
 _SEPARATES: Final = _members(b":=,(>vV\r\n")
 _WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
+_BY_CONTEXT: Final = frozenset(("assignment", "strong", "password", "table"))
 _LONG_WORDS: Final = re.compile(rb"[A-Za-z0-9]{%d,}+" % _LONG_WORD)
 _JOINING: Final = frozenset(b".+/~@$#")  # before a word: it continues a path, an address or base64
 _WORD_REST: Final = re.compile(rb"[A-Za-z0-9_=-]{0,1024}+")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The secrets of a text. If they are settled, replacing them by marks exposes no others."""
+
+    spans: list[Span]
+    is_settled: bool
+
+
+@dataclass
+class _Tries:
+    are_exhausted: bool = False  # a beginning was not tried again, because it had failed too often
 
 
 class _Bytes:
@@ -149,23 +164,29 @@ class Searcher:
         starts = np.fromiter((start for start, _ in _long_words(data)), np.intp)
         return suspects | {strings[owner] for owner in np.unique(np.searchsorted(ends, starts, "right")).tolist()}
 
-    def spans(self, data: bytes, allow: tuple[str, ...] = ()) -> Iterator[Span]:
-        """Yield the spans of secrets in order; of two that overlap, only the one that begins first."""
-        end = 0
-        for span in sorted(self._candidates(data), key=lambda span: (span[0], -span[1])):
-            if span[0] >= end and not is_allowed(data[span[0] : span[1]], allow):
-                yield span
-                end = span[1]
-
-    def _candidates(self, data: bytes) -> Iterator[Span]:
-        yield from self._at_beginnings(data)
-        yield from self._in_long_words(data)
+    def find(self, data: bytes, allow: tuple[str, ...] = ()) -> Findings:
+        """Return the spans of secrets in order; of two that overlap, only the one that begins first."""
+        tries = _Tries()
+        candidates = [*self._at_beginnings(data, tries), *self._in_long_words(data)]
         for each in self._anywhere:
             for match in each.regex.finditer(data):
-                yield from _judge(each.source, match, data, self)
+                candidates.extend(_judge(each.source, match, data, self))
+        spans: list[Span] = []
+        end, is_settled = 0, not tries.are_exhausted
+        for span in sorted(candidates, key=lambda span: (span[0], -span[1])):
+            if is_allowed(data[span[0] : span[1]], allow):
+                continue
+            if span[0] >= end:
+                spans.append(span)
+                is_settled &= span[0] > end and _IS_BREAK[data[span[0] - 1]] and _IS_BREAK[(data[span[1] : span[1] + 1] or b" ")[0]]
+            elif span[1] > end:
+                is_settled = False  # the rest of it may be a secret of its own
+            end = max(end, span[1])
+        return Findings(spans, is_settled)
 
-    def _at_beginnings(self, data: bytes) -> Iterator[Span]:
+    def _at_beginnings(self, data: bytes, tries: _Tries) -> Iterator[Span]:
         ends: set[int] = set()
+        covered = 0  # up to here a secret is known: what surrounds it need not be read again
         last_end: dict[_Compiled, int] = {}  # a pattern does not read its match again: a chain of tokens is read once
         run_end = 0
         failures: dict[_Compiled, int] = {}  # in this run
@@ -175,6 +196,9 @@ class Searcher:
                 run_end = broken.start() if broken else len(data)
                 failures.clear()
             elif failures.get(each, 0) >= _FAILURES:
+                tries.are_exhausted = True
+                continue
+            if place < covered and each.source.judge in _BY_CONTEXT:
                 continue
             start = place if each.before is None else _start_before(each, data, place)
             if start is None or start < last_end.get(each, 0):
@@ -189,8 +213,10 @@ class Searcher:
                 spans = list(_judge(each.source, match, data, self))
             if not spans:
                 failures[each] = failures.get(each, 0) + 1
+                last_end[each] = max(last_end.get(each, 0), _retry_at(each.source, match, data, place))
             for span in spans:
                 ends.add(span[1])
+                covered = max(covered, span[1]) if each.source.judge != "table" else covered
                 last_end[each] = max(span[1], last_end.get(each, 0))
                 yield span
 
@@ -256,6 +282,17 @@ def _compile(pattern: SecretPattern) -> _Compiled:
     before = re.compile(utf8(pattern.before) + rb"\Z") if pattern.before else None
     reach = int(pattern.before.rpartition(",")[2].rstrip("}")) if pattern.before else 0
     return _Compiled(pattern, regex, before, reach)
+
+
+def _retry_at(source: SecretPattern, match: re.Match[bytes] | None, data: bytes, place: int) -> int:
+    """Return from where on a pattern is tried again after it failed, or its match was rejected."""
+    if source.once_a_line:
+        return min(_line_end(data, place), place + 400)
+    if match is None:
+        return place
+    if source.judge == "assignment":  # the value may be the name of another one
+        return match.end("name")
+    return match.end()
 
 
 def _start_before(each: _Compiled, data: bytes, place: int) -> int | None:
@@ -357,19 +394,22 @@ def _trim(secret: bytes) -> bytes:
 
 def _holds_secret(blob: bytes, searcher: Searcher) -> bool:
     decoded = decode_base64(blob[:65536])
-    return decoded is not None and (b"PRIVATE KEY-----" in decoded or any(True for _ in searcher.spans(decoded)))
+    return decoded is not None and (b"PRIVATE KEY-----" in decoded or bool(searcher.find(decoded).spans))
 
 
 def _judge_assignment(match: re.Match[bytes], data: bytes) -> Iterator[Span]:
-    groups = match.groupdict()
-    group = next(name for name in ("quoted", "phrase", "bare") if groups.get(name) is not None)
-    is_bare, is_element, is_call = group == "bare", groups.get("element") is not None, groups.get("call") is not None
+    names = match.re.groupindex
+    group = next(name for name in ("quoted", "bare", "phrase") if name in names and match.start(name) >= 0)
     start, end = match.span(group)
+    is_bare = group == "bare"
+    is_element = "element" in names and match.start("element") >= 0
+    is_call = "call" in names and match.start("call") >= 0
     if is_bare:
         following = data[end : end + 1]
         if is_call or following in (b"(", b"[", b"{", b"$") or (is_element and following not in (b"<", b"]", b"")):
             return  # a call, an index, a template: an expression that names a secret, not the secret
-        end -= len(groups["bare"]) - len(groups["bare"].rstrip(b"."))
+        while end > start and data[end - 1] == 0x2E:
+            end -= 1
     name_start = _start_of(_NAME_BEFORE, data, match.start())
     if data[max(0, name_start - 2) : name_start] == b"::":
         return  # the name of a type

@@ -58,14 +58,15 @@ def name_type(name: str) -> str | None:
 # Values that are not secrets
 
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$\{.*|\$\(.*|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+|!\w+ .*|<%.*%>|.*\{[A-Za-z_][\w.]*\}.*|0x[0-9a-f]{1,8}"
-    rb"|.*(?:\*{3}|[xX]{4}|\.{3}|\xe2\x80\xa6|\xe2\x80\xa2{2}|\$\{|\{\{|#{4}|_{4}|-{5}|\?{3}).*"
-    rb"|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*(?:[-_ .]?\d{0,4})"
-    rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*"
-    rb"|.*[-_](?:here|goes)|(?:.*[^0-9])?(?:0{6,}|123456789|12345678|abcdefgh|01234567|deadbeef)(?:[^0-9].*)?"
-    rb"|.*(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake).*",
+    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+(?: .*)?|<%.*%>"
+    rb"|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
+    rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
+_PLACEHOLDER_PART: Final = re.compile(
+    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}|[1I]23456789|12345678"
+    rb"|abcdefgh|deadbeef|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
+)
 _CODE: Final = re.compile(
     rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
     rb"|[A-Za-z_]+(?:_[A-Za-z]+)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+[?!]?"  # names of variables and types
@@ -79,17 +80,20 @@ _LOCATION: Final = re.compile(
     rb"(?::|/).*|(?:/|\./|~/|\.\./).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
     re.IGNORECASE,
 )
+_EXAMPLE_PART: Final = re.compile(b"|".join(map(re.escape, EXAMPLE_PARTS)))
 _REPEAT: Final = re.compile(rb"(.)\1{5}|(..)\2{4}|(...)\3{3}", re.DOTALL)
 
 
 def is_placeholder(value: bytes) -> bool:
     """Does this value stand for a secret, or for one that was removed?"""
-    return value.startswith(MARK) or value in EXAMPLES or _PLACEHOLDER.fullmatch(value) is not None
+    if value.startswith(MARK) or value in EXAMPLES:
+        return True
+    return _PLACEHOLDER_PART.search(value) is not None or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def is_example(value: bytes) -> bool:
     """Is this token one that a documentation prints?"""
-    return value in EXAMPLES or any(part in value for part in EXAMPLE_PARTS)
+    return value in EXAMPLES or _EXAMPLE_PART.search(value) is not None
 
 
 def _is_sequence(value: bytes) -> bool:
@@ -98,6 +102,18 @@ def _is_sequence(value: bytes) -> bool:
 
 
 # Values that are
+
+_NO_PASSWORD: Final = re.compile(rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL)
+_KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
+_PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
+# In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
+_NO_STRONG: Final = re.compile(
+    rb"[0-9][0-9.,:/%-]*(?:[a-zA-Z]{1,9})?|[\w.+-]+@[\w-]+\.[\w.-]+|[A-Za-z]+[.:!?,;)]*|\w+\(.*|[\w-]+(?:\.[\w-]+)+(?:/.*)?"
+    rb"|[a-z]+[A-Z]\w*[=:].*|[A-Za-z_]+=.*|-.*|[A-Z]{2,5}-?[0-9]+|[A-Za-z]+s?'.*",
+    re.DOTALL,
+)
+_EXPRESSION: Final = re.compile(rb"^[{\[(]|\w[(\[{]|\]\.|\)\.")
+_MIXED_WORD: Final = re.compile(rb"[A-Za-z]{2,}[0-9]{1,6}|(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]*")
 
 
 def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
@@ -128,13 +144,13 @@ def _looks_like_password(value: bytes) -> bool:
     if b" " in value:
         words = value.lower().split()
         is_phrase = len(words) >= 4 and all(word.isalpha() and len(word) > 2 for word in words) and value.islower()
-        return (is_phrase and _SENTENCE.isdisjoint(words)) or (len(words) == 2 and looks_strong(value.replace(b" ", b"")))
+        return is_phrase and _SENTENCE.isdisjoint(words)
     kinds = _count_classes(value)
     if not kinds.digits and not kinds.marks:
         return False
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
         return kinds.uppers > 0 and kinds.lowers > 0 and kinds.digits > 0 and kinds.marks > 0
-    if re.fullmatch(rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", value):
+    if _NO_PASSWORD.fullmatch(value):
         return False
     return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
 
@@ -170,29 +186,24 @@ def looks_strong(value: bytes) -> bool:
     """Is a word of a sentence a password? It has three kinds of characters, or letters and digits mixed."""
     if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
         return False
-    if re.fullmatch(
-        rb"[0-9][0-9.,:/%-]*(?:[a-zA-Z]{1,9})?|[\w.+-]+@[\w-]+\.[\w.-]+|[A-Za-z]+[.:!?,;)]*|\w+\(.*|[\w-]+(?:\.[\w-]+)+(?:/.*)?"
-        rb"|[a-z]+[A-Z]\w*[=:].*|[A-Za-z_]+=.*|-.*|[A-Z]{2,5}-?[0-9]+|[A-Za-z]+s?'.*",
-        value,
-    ):
+    if _NO_STRONG.fullmatch(value) or _EXPRESSION.search(value):
         return False
-    if re.search(rb"^[{\[(]|\w[(\[{]|\]\.|\)\.", value):
-        return False  # an expression
     kinds = _count_classes(value)
     if kinds.count() >= 3 and kinds.digits + kinds.marks:
         return len(value) >= 7 and (kinds.digits > 0 or kinds.marks > 1)
     if kinds.digits and (kinds.lowers or kinds.uppers) and not kinds.marks:
-        return re.fullmatch(rb"[A-Za-z]{2,}[0-9]{1,6}|(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]*", value) is not None and len(value) >= 7
+        return len(value) >= 7 and _MIXED_WORD.fullmatch(value) is not None
     return kinds.count() >= 2 and kinds.marks > 0 and kinds.digits > 0 and len(value) >= 8
 
 
 def looks_random(value: bytes) -> bool:
     """Is the value long and mixed enough to be a key?"""
-    if not 16 <= len(value) <= 1024 or not re.fullmatch(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+", value):
+    if not 16 <= len(value) <= 1024 or not _KEY_CHARACTERS.fullmatch(value):
         return False
     if _REPEAT.search(value) or _is_sequence(value):
         return False
-    if not (re.search(rb"[0-9]", value) and re.search(rb"[A-Za-z]", value)):
+    kinds = _count_classes(value)
+    if not kinds.digits or not kinds.lowers + kinds.uppers:
         return False
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)):
         return False
@@ -203,7 +214,7 @@ def looks_like_token(body: bytes) -> bool:
     """Is the part behind a known beginning random, and not a placeholder or words?"""
     if _REPEAT.search(body) or _is_sequence(body) or is_example(body):
         return False
-    if re.search(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b", body):
+    if _PLACEHOLDER_BODY.search(body):
         return False
     if len(body) >= 12 and all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(body)):
         return False

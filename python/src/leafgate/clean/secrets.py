@@ -31,6 +31,7 @@ class SecretPattern:
     whole_word: bool = True  # the match may not continue a word
     before: str = ""  # what belongs to the match before its literal beginning: one class of characters, repeated
     judge: Judge = ""
+    once_a_line: bool = False  # a try reads on for a line: the next one is on the next line
     at_long_word: bool = False  # the beginning is short and common: it is tried only where a long word begins
 
 
@@ -44,7 +45,7 @@ EXAMPLES: Final[frozenset[bytes]] = frozenset(value.encode() for value in _TABLE
 EXAMPLE_PARTS: Final[tuple[bytes, ...]] = tuple(value.encode() for value in _TABLE["examples"]["part"])
 
 _ENTRY: Final = dict.fromkeys(("type", "regex", "judge"), str)
-_KEYS: Final = _ENTRY | {"starts": list} | dict.fromkeys(("any_case", "whole_word", "at_long_word"), bool)
+_KEYS: Final = _ENTRY | {"starts": list} | dict.fromkeys(("any_case", "whole_word", "at_long_word", "once_a_line"), bool)
 _PART: Final = re.compile(r"\{(\w+) (\d+)(?:-(\d+)|(\+))?\}")
 _LONGEST: Final = 4096  # characters of a part without a limit
 _TOKEN_END: Final = r"(?<!\.)(?![A-Za-z0-9])"
