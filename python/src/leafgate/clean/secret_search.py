@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -45,6 +45,10 @@ _SHORT: Final = 200  # bytes below which examining each place is faster than the
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
 _FAILURES: Final = 8  # tries of one beginning in an unbroken run
 _LONG_WORD: Final = 16
+_FREE_COST: Final = 8000  # of tries in vain, for any text; one that fails at once costs 1
+_BYTES_PER_COST: Final = 48
+_REJECTION_COST: Final = 3
+_LINE_COST: Final = 6  # of a pattern that reads on for a line
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}\Z")
 _BREAK: Final = re.compile(rb"[\s'\"`,;&<>(){}\[\]|\\\xff]")
@@ -81,8 +85,26 @@ class Findings:
 
 
 @dataclass
-class _Tries:
-    are_exhausted: bool = False  # a beginning was not tried again, because it had failed too often
+class _Work:
+    """What one search remembers: verdicts, so that a value is judged once, and how much was tried in vain.
+
+    Tries in vain may cost so much per byte of text and no more: text that is full of beginnings and holds no secrets is
+    not read completely.
+    """
+
+    has_skipped: bool = False  # a beginning was not tried again in a run, because it had failed too often there
+    cost: int = 0
+    verdicts: dict[tuple[object, ...], bool] = field(default_factory=dict)
+
+    def may_try(self, place: int) -> bool:
+        return self.cost <= _FREE_COST + place // _BYTES_PER_COST
+
+    def judge(self, decide: Callable[..., bool], *values: object) -> bool:
+        key = (decide, *values)
+        verdict = self.verdicts.get(key)
+        if verdict is None:
+            verdict = self.verdicts[key] = decide(*values)
+        return verdict
 
 
 class _Bytes:
@@ -135,7 +157,8 @@ class _Compiled:
             places = places[~_IS_WORD[data.at(places, -1)] | is_escaped]
         if self.source.judge == "assignment" and self.source.any_case and len(places):
             behind = data.end_of_run(data.end_of_run(places, _IN_NAME), _BEHIND_NAME)
-            places = places[_SEPARATES[data.at(behind)]]
+            is_bare_key = (lower.at(places) == 0x6B) & ~_IN_NAME[data.at(places, -1)] & ~_IN_NAME[data.at(places, 3)]
+            places = places[_SEPARATES[data.at(behind)] & ~is_bare_key]  # "key" alone does not name a secret
         return places
 
 
@@ -166,25 +189,25 @@ class Searcher:
 
     def find(self, data: bytes, allow: tuple[str, ...] = ()) -> Findings:
         """Return the spans of secrets in order; of two that overlap, only the one that begins first."""
-        tries = _Tries()
-        candidates = [*self._at_beginnings(data, tries), *self._in_long_words(data)]
+        work = _Work()
+        candidates = [*self._at_beginnings(data, work), *self._in_long_words(data, work)]
         for each in self._anywhere:
             for match in each.regex.finditer(data):
-                candidates.extend(_judge(each.source, match, data, self))
+                candidates.extend(_judge(each.source, match, data, self, work))
         spans: list[Span] = []
-        end, is_settled = 0, not tries.are_exhausted
+        end, is_settled = 0, not work.has_skipped
         for span in sorted(candidates, key=lambda span: (span[0], -span[1])):
             if is_allowed(data[span[0] : span[1]], allow):
                 continue
             if span[0] >= end:
                 spans.append(span)
-                is_settled &= span[0] > end and _IS_BREAK[data[span[0] - 1]] and _IS_BREAK[(data[span[1] : span[1] + 1] or b" ")[0]]
+                is_settled &= span[0] > end and _stands_alone(data, span)
             elif span[1] > end:
                 is_settled = False  # the rest of it may be a secret of its own
             end = max(end, span[1])
         return Findings(spans, is_settled)
 
-    def _at_beginnings(self, data: bytes, tries: _Tries) -> Iterator[Span]:
+    def _at_beginnings(self, data: bytes, work: _Work) -> Iterator[Span]:
         ends: set[int] = set()
         covered = 0  # up to here a secret is known: what surrounds it need not be read again
         last_end: dict[_Compiled, int] = {}  # a pattern does not read its match again: a chain of tokens is read once
@@ -196,7 +219,9 @@ class Searcher:
                 run_end = broken.start() if broken else len(data)
                 failures.clear()
             elif failures.get(each, 0) >= _FAILURES:
-                tries.are_exhausted = True
+                work.has_skipped = True
+                continue
+            if not work.may_try(place):
                 continue
             if place < covered and each.source.judge in _BY_CONTEXT:
                 continue
@@ -208,11 +233,12 @@ class Searcher:
             match = each.regex.match(data, start)
             spans: Iterable[Span] = ()
             if match and each.source.judge == "table":
-                spans, last_end[each] = _read_table(start, data)
+                spans, last_end[each] = _read_table(start, data, work)
             elif match:
-                spans = list(_judge(each.source, match, data, self))
+                spans = list(_judge(each.source, match, data, self, work))
             if not spans:
                 failures[each] = failures.get(each, 0) + 1
+                work.cost += _LINE_COST if each.source.once_a_line else _REJECTION_COST if match else 1
                 last_end[each] = max(last_end.get(each, 0), _retry_at(each.source, match, data, place))
             for span in spans:
                 ends.add(span[1])
@@ -257,7 +283,7 @@ class Searcher:
         order = np.argsort(merged, kind="stable")
         return ((place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True))
 
-    def _in_long_words(self, data: bytes) -> Iterator[Span]:
+    def _in_long_words(self, data: bytes, work: _Work) -> Iterator[Span]:
         end = 0
         for run_start, run_end in _long_words(data):
             if run_start < end:
@@ -269,8 +295,8 @@ class Searcher:
                 continue
             for each in self._at_long_words:
                 if match := each.regex.match(data, start):
-                    yield from _judge(each.source, match, data, self)
-            if looks_like_provider_token(data[start:end]) and not _names_other(data, start):
+                    yield from _judge(each.source, match, data, self, work)
+            if work.judge(looks_like_provider_token, data[start:end]) and not _names_other(data, start):
                 yield start, end, "token"
 
 
@@ -284,10 +310,15 @@ def _compile(pattern: SecretPattern) -> _Compiled:
     return _Compiled(pattern, regex, before, reach)
 
 
+def _stands_alone(data: bytes, span: Span) -> bool:
+    return _IS_BREAK[data[span[0] - 1]] and (span[1] == len(data) or _IS_BREAK[data[span[1]]])
+
+
 def _retry_at(source: SecretPattern, match: re.Match[bytes] | None, data: bytes, place: int) -> int:
     """Return from where on a pattern is tried again after it failed, or its match was rejected."""
     if source.once_a_line:
-        return min(_line_end(data, place), place + 400)
+        newline = _NEWLINE.search(data, place, place + 400)
+        return newline.start() if newline else place + 400
     if match is None:
         return place
     if source.judge == "assignment":  # the value may be the name of another one
@@ -342,10 +373,12 @@ def _names_other(data: bytes, start: int) -> bool:
 # The judges
 
 
-def _judge(source: SecretPattern, match: re.Match[bytes], data: bytes, searcher: Searcher) -> Iterator[Span]:
+def _judge(
+    source: SecretPattern, match: re.Match[bytes], data: bytes, searcher: Searcher, work: _Work
+) -> Iterator[Span]:
     """Yield the spans and types of what really is a secret in a match."""
     if source.judge == "assignment":
-        yield from _judge_assignment(match, data)
+        yield from _judge_assignment(match, data, work)
     elif source.judge == "cookies":
         yield from _judge_cookies(match)
     else:
@@ -360,11 +393,15 @@ def _judge(source: SecretPattern, match: re.Match[bytes], data: bytes, searcher:
             fits = _holds_secret(secret, searcher)
         elif source.judge in ("token", "checksum", "mixed"):
             body = match["body"] if "body" in match.re.groupindex else secret
-            fits = _BODY_JUDGES[source.judge](body)
+            fits = work.judge(_BODY_JUDGES[source.judge], body)
         else:
-            fits = _JUDGES.get(source.judge, bool)(secret)
+            fits = work.judge(_JUDGES.get(source.judge, bool), secret)
         if fits:
             yield start, end, source.type
+
+
+def _is_secret(kind: str, value: bytes, quoted: bool) -> bool:
+    return looks_secret(kind, value, quoted=quoted)
 
 
 def _is_url_password(secret: bytes) -> bool:
@@ -397,7 +434,7 @@ def _holds_secret(blob: bytes, searcher: Searcher) -> bool:
     return decoded is not None and (b"PRIVATE KEY-----" in decoded or bool(searcher.find(decoded).spans))
 
 
-def _judge_assignment(match: re.Match[bytes], data: bytes) -> Iterator[Span]:
+def _judge_assignment(match: re.Match[bytes], data: bytes, work: _Work) -> Iterator[Span]:
     names = match.re.groupindex
     group = next(name for name in ("quoted", "bare", "phrase") if name in names and match.start(name) >= 0)
     start, end = match.span(group)
@@ -416,7 +453,7 @@ def _judge_assignment(match: re.Match[bytes], data: bytes) -> Iterator[Span]:
     kind = name_type(data[name_start : match.end("name")].decode("utf-8", "replace"))
     if kind is None or (kind != "password" and (group == "phrase" or (is_call and not looks_random(data[start:end])))):
         return
-    if looks_secret(kind, data[start:end], quoted=not is_bare or is_element):
+    if work.judge(_is_secret, kind, data[start:end], not is_bare or is_element):
         yield start, end, kind
 
 
@@ -446,7 +483,7 @@ def _line_start(data: bytes, place: int) -> int:
     return max(breaks, default=least)
 
 
-def _read_table(place: int, data: bytes) -> tuple[Sequence[Span], int]:
+def _read_table(place: int, data: bytes, work: _Work) -> tuple[Sequence[Span], int]:
     """Return the secrets in the rows below a header, of a CSV file or a Markdown table, and where the table ends."""
     start, end = _line_start(data, place), _line_end(data, place)
     header = data[start:end] if end - start <= _LONGEST_HEADER else b""
@@ -460,12 +497,14 @@ def _read_table(place: int, data: bytes) -> tuple[Sequence[Span], int]:
     while (newline := _NEWLINE.match(data, end)) and newline[0] != JOINT:
         row_start, row_end = newline.end(), _line_end(data, newline.end())
         cells = data[row_start:row_end].split(separator)
-        if len(cells) != len(names):
+        if len(cells) != len(names) or not work.may_try(row_start):
             break
         end = row_end
+        work.cost += 1
         for column, kind in kinds.items():
             value = _plain_cell(cells[column])
-            if value and looks_secret(kind, value, quoted=True):
+            if len(value) > 3 and work.judge(_is_secret, kind, value, True):
+                work.cost -= 1
                 at = data.index(value, row_start + sum(len(cell) + 1 for cell in cells[:column]))
                 spans.append((at, at + len(value), kind))
     return spans, end
