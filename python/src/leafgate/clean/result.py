@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, AnyStr, Final, Generic, TypeVar
 
 from leafgate.model.errors import LeafgateError
@@ -16,10 +17,15 @@ MAX_DEPTH: Final = 200  # well below the depth at which json.dumps gives up
 TOO_DEEP: Final = "[withheld: nested too deeply]"
 DEPTH: Final = "too-deep"  # the kind under which withheld subtrees are counted
 
+_VALUE_KEYS: Final = frozenset(("value", "val"))
+_NAME_KEYS: Final = ("name", "key", "Name", "Key", "variable", "field", "property", "label", "header", "parameter")
+_ROW_KEYS: Final = frozenset(("rows", "data", "values", "records", "items"))
+_COLUMN_KEYS: Final = ("columns", "headers", "header", "fields", "column_names", "columnNames")
+
 _CONTAINERS: Final = (dict, list, tuple)  # created once: a union in a call is created again by every call
 
 T = TypeVar("T")
-CleanString = Callable[[str, str | None], str]  # (string, name of the member that holds it, or None)
+CleanString = Callable[[str, str | None], str]  # (string, name of the member, variable or column it is of, or None)
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,12 @@ def map_strings(value: Any, clean: CleanString, max_depth: int = MAX_DEPTH) -> t
     """Apply `clean` to each string and key. Return the new value and the number of subtrees withheld as too deep."""
     holder: list[Any] = [None]
     withheld = 0
-    # (target container, slot in it, source value, depth, name of the member that holds it)
-    pending: list[tuple[Any, Any, Any, int, str | None]] = [(holder, 0, value, 0, None)]
+    # (target container, slot in it, source value, depth, its name: see CleanString; of a table's rows, all of them)
+    pending: list[tuple[Any, Any, Any, int, str | tuple[str, ...] | None]] = [(holder, 0, value, 0, None)]
     while pending:
         target, slot, source, depth, name = pending.pop()
         if isinstance(source, str):
-            target[slot] = clean(source, name)
+            target[slot] = clean(source, name if isinstance(name, str) else None)
         elif not isinstance(source, _CONTAINERS):
             target[slot] = source
         elif depth >= max_depth:
@@ -103,14 +109,38 @@ def map_strings(value: Any, clean: CleanString, max_depth: int = MAX_DEPTH) -> t
             members: dict[Any, Any] = dict.fromkeys(keys)
             target[slot] = members
             pending.extend(
-                (members, key, item, depth + 1, old if isinstance(old, str) else None)
+                (members, key, item, depth + 1, _name_of(old, source))
                 for key, (old, item) in zip(keys, source.items(), strict=True)
             )
         else:
             row: list[Any] = [None] * len(source)
             target[slot] = row
-            pending.extend((row, place, item, depth + 1, name) for place, item in enumerate(source))
+            names: Iterable[Any] = repeat(name)
+            if isinstance(name, tuple) and len(name) == len(source) and not any(map(_is_container, source)):
+                names = name
+            pending.extend((row, place, item, depth + 1, each) for place, (item, each) in enumerate(zip(source, names)))  # noqa: B905 (repeat has no end)
     return holder[0], withheld
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, _CONTAINERS)
+
+
+def _name_of(key: Any, source: Mapping[Any, Any]) -> str | tuple[str, ...] | None:
+    """Return the name of a member's value: its key, but in {"name": NAME, "value": ...} the NAME, and for the rows of a
+    table the names of its columns."""
+    if not isinstance(key, str):
+        return None
+    plain = key.lower()
+    if plain in _VALUE_KEYS:
+        return next((source[name] for name in _NAME_KEYS if isinstance(source.get(name), str)), key)
+    if plain in _ROW_KEYS:
+        columns = next((source[name] for name in _COLUMN_KEYS if isinstance(source.get(name), list)), ())
+        if columns and all(isinstance(column, dict) for column in columns):
+            columns = [column.get("name") for column in columns]
+        if columns and all(isinstance(column, str) for column in columns):
+            return tuple(columns)
+    return key
 
 
 def unique_keys(keys: Iterable[Any], clean: CleanString) -> list[Any]:

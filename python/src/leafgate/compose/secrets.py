@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from leafgate.clean.redact import redact_text
-from leafgate.clean.secrets import looks_random, name_type
+from leafgate.clean.secret_values import looks_random, name_type
 from leafgate.upstream import HttpServer, StdioServer
 
 HIDDEN: Final = "(hidden)"

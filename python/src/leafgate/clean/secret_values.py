@@ -1,0 +1,304 @@
+"""Decide whether a value is a secret: by the name it is assigned to, by its characters, and by what it cannot be.
+
+A value is not a secret if it is a placeholder, a documented example, a word, an expression, a path, an id or a digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from leafgate.clean.secrets import EXAMPLE_PARTS, EXAMPLES, NAMES
+
+MARK: Final = b"[redacted:"
+
+
+def _any(words: Iterable[str]) -> str:
+    return "(?:" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + ")"
+
+
+# Names
+
+_NAME_OF_PASSWORD: Final = re.compile(rf"{_any(NAMES['password'])}|(?:^|[_.-])pass$|[a-z]pass$|(?:^|[_.-])pw$")
+_AFTER_PASSWORD: Final = re.compile(r"[\d_-]{0,3}|s|[_-]?(?:value|plain|text|plaintext|confirm\w*|new|old|hint_secret|base64)")
+_NAME_OF_KEY: Final = re.compile(rf"{_any(NAMES['key'])}[_. -]?key(?:s|_?base64|_?value|_?secret|_?b64|_?data|_?\d)?$")
+_NAME_OF_SECRET: Final = re.compile(
+    rf"{_any(NAMES['secret'])}(?:[_-]?(?:key|token|value|base64|access[_-]?key|string|phrase|key[_-]?base))?\d?$"
+)
+_NAME_OF_TOKEN: Final = re.compile(rf"{_any(NAMES['token'])}(?:[_-]?(?:secret|value|key))?\d?$")
+_NAME_OF_AUTH: Final = re.compile(r"(?:^|[^a-z])_?auth$")
+_NAME_OF_OTHER: Final = re.compile(
+    rf"(?:^|[_. -]){_any(NAMES['other'])}[_. -]?(?:\w{{0,12}}[_-])?(?:token|key|secret|passw|auth)"
+    r"|continu\w*[_. -]?token|pagina\w*[_. -]?token|idempoten\w*[_. -]?(?:token|key)"
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@lru_cache(maxsize=4096)
+def name_type(name: str) -> str | None:
+    """Return the type of secret that a variable, header or member of this name would hold, or None."""
+    plain = _CAMEL.sub("_", name).lower().strip(" \t")
+    if len(plain) > 120 or _NAME_OF_OTHER.search(plain):
+        return None
+    passwords = list(_NAME_OF_PASSWORD.finditer(plain))
+    if passwords:
+        return "password" if _AFTER_PASSWORD.fullmatch(plain[passwords[-1].end() :]) else None
+    kinds = (("api-key", _NAME_OF_KEY), ("secret", _NAME_OF_SECRET), ("token", _NAME_OF_TOKEN), ("basic-auth", _NAME_OF_AUTH))
+    return next((kind for kind, pattern in kinds if pattern.search(plain)), None)
+
+
+# Values that are not secrets
+
+_PLACEHOLDER: Final = re.compile(
+    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+(?: .*)?|<%.*%>"
+    rb"|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
+    rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
+    re.IGNORECASE | re.DOTALL,
+)  # fmt: skip
+_PLACEHOLDER_PART: Final = re.compile(
+    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}|[1I]23456789|12345678"
+    rb"|abcdefgh|deadbeef|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
+)
+_CODE: Final = re.compile(
+    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
+    rb"|[A-Za-z_]+(?:_[A-Za-z]+)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+[?!]?"  # names of variables and types
+)
+_UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX: Final = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
+_SEPARATOR: Final = re.compile(rb"[-_./:+~=@# ]+")
+_WORDY: Final = re.compile(rb"[a-z]*(?:[A-Z][a-z]+){0,8}[A-Z]?|[A-Z]+|[0-9]{1,4}|v[0-9]{1,3}|[A-Za-z]{1,3}[0-9]{1,2}")
+_LOCATION: Final = re.compile(
+    rb"(?:https?|file|s3|gs|arn|urn|projects|secrets|vault|ref|env|op|aws|ssm|data|gcp|azure|keyring|keychain|bws|doppler)"
+    rb"(?::|/).*|(?:/|\./|~/|\.\./).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
+    re.IGNORECASE,
+)
+_EXAMPLE_PART: Final = re.compile(b"|".join(map(re.escape, EXAMPLE_PARTS)))
+_REPEAT: Final = re.compile(rb"(.)\1{5}|(..)\2{4}|(...)\3{3}", re.DOTALL)
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Does this value stand for a secret, or for one that was removed?"""
+    if value.startswith(MARK) or value in EXAMPLES:
+        return True
+    return _PLACEHOLDER_PART.search(value) is not None or _PLACEHOLDER.fullmatch(value) is not None
+
+
+def is_example(value: bytes) -> bool:
+    """Is this token one that a documentation prints?"""
+    return value in EXAMPLES or _EXAMPLE_PART.search(value) is not None
+
+
+def _is_sequence(value: bytes) -> bool:
+    """Is this 1234567890abcdef or the like: does nearly every second character follow the one before it?"""
+    return sum(after - before in (0, 1) for before, after in pairwise(value)) > 0.4 * len(value)
+
+
+# Values that are
+
+_NO_PASSWORD: Final = re.compile(rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL)
+_KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
+_PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
+# In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
+_NO_STRONG: Final = re.compile(
+    rb"[0-9][0-9.,:/%-]*(?:[a-zA-Z]{1,9})?|[\w.+-]+@[\w-]+\.[\w.-]+|[A-Za-z]+[.:!?,;)]*|\w+\(.*|[\w-]+(?:\.[\w-]+)+(?:/.*)?"
+    rb"|[a-z]+[A-Z]\w*[=:].*|[A-Za-z_]+=.*|-.*|[A-Z]{2,5}-?[0-9]+|[A-Za-z]+s?'.*",
+    re.DOTALL,
+)
+_EXPRESSION: Final = re.compile(rb"^[{\[(]|\w[(\[{]|\]\.|\)\.")
+_MIXED_WORD: Final = re.compile(rb"[A-Za-z]{2,}[0-9]{1,6}|(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]*")
+
+
+def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
+    """Is this value a secret, given the kind that its name implies? Words, paths, expressions and ids are not."""
+    if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
+        return False
+    if not quoted and _CODE.fullmatch(value):
+        return False
+    if kind == "password":
+        return _looks_like_password(value)
+    if kind == "basic-auth":
+        return looks_like_basic_auth(value)
+    if _UUID.fullmatch(value):
+        return kind == "api-key"
+    return looks_random(value)
+
+
+_SENTENCE: Final = frozenset(
+    b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset new "
+    b"confirm current change field required show hide login account invalid incorrect wrong at least characters this that"
+    b" use used user if it should can will may has have no on by as from".split()
+)
+
+
+def _looks_like_password(value: bytes) -> bool:
+    if not 5 <= len(value) <= 256:
+        return False
+    if b" " in value:
+        words = value.lower().split()
+        is_phrase = len(words) >= 4 and all(word.isalpha() and len(word) > 2 for word in words) and value.islower()
+        return is_phrase and _SENTENCE.isdisjoint(words)
+    kinds = _count_classes(value)
+    if not kinds.digits and not kinds.marks:
+        return False
+    if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
+        return kinds.uppers > 0 and kinds.lowers > 0 and kinds.digits > 0 and kinds.marks > 0
+    if _NO_PASSWORD.fullmatch(value):
+        return False
+    return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
+
+
+class _Classes:
+    __slots__ = ("digits", "lowers", "marks", "uppers")
+
+    def __init__(self, lowers: int, uppers: int, digits: int, marks: int) -> None:
+        self.lowers, self.uppers, self.digits, self.marks = lowers, uppers, digits, marks
+
+    def count(self) -> int:
+        return (self.lowers > 0) + (self.uppers > 0) + (self.digits > 0) + (self.marks > 0)
+
+
+_LOWER: Final = bytes(range(97, 123))
+_UPPER: Final = bytes(range(65, 91))
+_DIGIT: Final = b"0123456789"
+_JOINING: Final = b"_.-/"
+
+
+def _count_classes(value: bytes) -> _Classes:
+    size = len(value)
+    without_lower = value.translate(None, _LOWER)
+    without_upper = without_lower.translate(None, _UPPER)
+    without_digit = without_upper.translate(None, _DIGIT)
+    marks = without_digit.translate(None, _JOINING)
+    return _Classes(
+        size - len(without_lower), len(without_lower) - len(without_upper), len(without_upper) - len(without_digit), len(marks)
+    )
+
+
+def looks_strong(value: bytes) -> bool:
+    """Is a word of a sentence a password? It has three kinds of characters, or letters and digits mixed."""
+    if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
+        return False
+    if _NO_STRONG.fullmatch(value) or _EXPRESSION.search(value):
+        return False
+    kinds = _count_classes(value)
+    if kinds.count() >= 3 and kinds.digits + kinds.marks:
+        return len(value) >= 7 and (kinds.digits > 0 or kinds.marks > 1)
+    if kinds.digits and (kinds.lowers or kinds.uppers) and not kinds.marks:
+        return len(value) >= 7 and _MIXED_WORD.fullmatch(value) is not None
+    return kinds.count() >= 2 and kinds.marks > 0 and kinds.digits > 0 and len(value) >= 8
+
+
+def looks_random(value: bytes) -> bool:
+    """Is the value long and mixed enough to be a key?"""
+    if not 16 <= len(value) <= 1024 or not _KEY_CHARACTERS.fullmatch(value):
+        return False
+    if _REPEAT.search(value) or _is_sequence(value):
+        return False
+    kinds = _count_classes(value)
+    if not kinds.digits or not kinds.lowers + kinds.uppers:
+        return False
+    if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)):
+        return False
+    return bits_per_byte(value) >= (2.8 if _HEX.fullmatch(value) else 3.2)
+
+
+def looks_like_token(body: bytes) -> bool:
+    """Is the part behind a known beginning random, and not a placeholder or words?"""
+    if _REPEAT.search(body) or _is_sequence(body) or is_example(body):
+        return False
+    if _PLACEHOLDER_BODY.search(body):
+        return False
+    if len(body) >= 12 and all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(body)):
+        return False
+    return bits_per_byte(body) >= min(2.6, 0.6 * math.log2(len(body) + 1))
+
+
+# A beginning that some provider may use: letters, perhaps more of them, then what must be random
+_PROVIDER: Final = re.compile(
+    rb"(?P<prefix>[A-Za-z][A-Za-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,1024})"
+)
+_KEY_WORD: Final = re.compile(
+    rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|live|prod|priv|private|auth|svc|access|bot|admin|"
+    rb"at|rt|cred|pwd|service|personal|[a-z]{1,6}pat|[a-z]{1,6}api|[a-z]{1,6}sk)(?:$|[_-])"
+)
+_NOT_A_KEY: Final = re.compile(
+    rb"(?i)(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|pk|pub|public|publishable|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
+    rb"request|msg|evt|deps|build|v[0-9]+|ref|data|image|img|css|style|styles|file|node|commit|index|bundle|main|vendor|trace|span|"
+    rb"session|chatcmpl|call|toolu|resp|run|asst|thread|batch|uuid|test|example|base64|utf|iso|windows|linux|x86|aarch64|arm|amd|"
+    rb"mac|blob|job|task|user|usr|org|proj|acct|cus|price|prod_id|sub|inv|pi|seti|cs|in|il|ch|txn|pm|card|src|ba|py|cp[0-9]+)$"
+)
+
+
+def looks_like_provider_token(word: bytes) -> bool:
+    """Has an unknown token the form that providers use: a beginning in letters, a separator, and a long random part?"""
+    match = _PROVIDER.fullmatch(word)
+    if match is None or _NOT_A_KEY.search(match["prefix"]):
+        return False
+    body = match["body"].rstrip(b"=")
+    kinds = _count_classes(body)
+    if not kinds.digits or not looks_like_token(body) or _UUID.fullmatch(body):
+        return False
+    is_mixed = min(kinds.uppers, kinds.lowers) >= len(body) // 8 and kinds.digits >= 2
+    if _KEY_WORD.search(match["prefix"]):
+        longest = max(map(len, re.split(rb"[_-]", body)))
+        return longest >= 16 and (is_mixed or kinds.digits >= 4) and bits_per_byte(body) >= 3.0
+    is_alphabet = len(set(body)) > 0.95 * len(body)
+    return len(body) >= 32 and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
+
+
+def looks_mixed(body: bytes) -> bool:
+    """Does the value mix upper and lower case letters and digits as random text does?"""
+    kinds = _count_classes(body)
+    return min(kinds.lowers, kinds.uppers) >= len(body) // 6 and kinds.digits >= 2 and looks_like_token(body)
+
+
+def looks_like_basic_auth(value: bytes) -> bool:
+    """Does the value decode to user:password?"""
+    decoded = decode_base64(value)
+    if decoded is None or b":" not in decoded or len(decoded) <= 4 or value in EXAMPLES:
+        return False
+    return all(0x20 <= byte < 0x7F for byte in decoded) and not is_placeholder(decoded.partition(b":")[2])
+
+
+def decode_base64(value: bytes) -> bytes | None:
+    """Return the bytes that base64, of either alphabet, with or without its padding, stands for."""
+    plain = value.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
+    try:
+        return base64.b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + b"=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
+        return None
+
+
+_BASE62: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def has_checksum(body: bytes) -> bool:
+    """Are the last six characters the CRC32 of the others, in base62?"""
+    number, digits = zlib.crc32(body[:-6]), bytearray()
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return bytes(reversed(digits)) == body[-6:]
+
+
+_NOT_IN_SEEDS: Final = frozenset(b"the and for are but not was his her its our has had who did they them were which of in".split())
+
+
+def looks_like_seed_phrase(value: bytes) -> bool:
+    """Are these 12, 15, 18, 21 or 24 words without those that sentences need?"""
+    words = value.replace(b",", b" ").split()
+    return len(words) in (12, 15, 18, 21, 24) and _NOT_IN_SEEDS.isdisjoint(words) and len(set(words)) > len(words) * 2 // 3
+
+
+def bits_per_byte(value: bytes) -> float:
+    """Return Shannon's entropy of the bytes."""
+    size = len(value)
+    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
