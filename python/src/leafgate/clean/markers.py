@@ -168,6 +168,7 @@ _LITERALS: Final = _Tokens(
 )
 _SENTENCE: Final = "s"  # <s> and </s> are HTML too, and have rules of their own
 _SENTENCE_MARK: Final = _Token("<s>")
+_GENERIC: Final = _Token("<|{WORD}|>")
 _SENTENCE_FAMILY: Final = "Llama 2 and Mistral"
 
 
@@ -197,7 +198,11 @@ _BLANK: Final = re.compile(r"\s")
 _BEFORE_NAME: Final = f"/{_BLANKS}"
 _GENERIC_NAME: Final = re.compile(r"(?=.*[^\W\d_])[\w.:/+-]{2,72}")
 _JSON_OBJECT: Final = re.compile(r"\s?\{\s{0,4}\"")
-_STRIKE: Final = re.compile(r"<(/?)s((?:\s[^<>]{0,200})?)>", re.IGNORECASE | re.ASCII)
+_SENTENCE_MARKS: Final = re.compile(r"<(/?)s>", re.IGNORECASE | re.ASCII)
+_STRIKE: Final = re.compile(r"<(/?)s(?:\s[^<>]{0,200})?>", re.IGNORECASE | re.ASCII)
+_MOST_STRIKES: Final = 10_000  # in one text; beyond, pairs are not looked for
+_PLACEHOLDER: Final = re.compile(r"<[c-hj-ortv-z]>")  # a letter that is not a tag of HTML
+_LIST: Final = re.compile(r"(?:[=(,:]|\b(?:return|in|yield))\s?\Z")  # what precedes a list in a program
 _TURN: Final = re.compile(r"((?:\A|\n)\s{0,8}\n\s{0,8})(Human|Assistant|System|User):", re.IGNORECASE)
 
 _Span = tuple[int, int, str]
@@ -214,11 +219,14 @@ def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
     while spans:
         text = replace_spans(text, spans)
         # A free name may itself be a marker, which is visible now: <|__system__|>
-        has_inner = any(_MARKERS.search(shadow(inert)) for _, _, inert in spans)
+        has_inner = any(_MARKERS.search(shadow(inert)) for inert in {inert for _, _, inert in spans})
         spans = _find_markers(_View(text)).spans if has_inner else []
         count += len(spans)
-    if found.has_sentence_marks:
-        spans = list(_find_sentence_marks(text, beside_instructions=_SENTENCE_FAMILY in found.families))
+    if found.has_sentence_marks and (_SENTENCE_FAMILY in found.families or text.count("<s>") > _MOST_STRIKES):
+        text, more = _SENTENCE_MARKS.subn(r"‹\1s›", text)
+        count += more
+    elif found.has_sentence_marks:
+        spans = list(_find_sentence_marks(text))
         text = replace_spans(text, spans)
         count += len(spans)
     return text, {MARKER: count} if count else {}
@@ -239,49 +247,74 @@ class _Found:
 
 
 def _find_markers(view: _View, *, generic: bool = True) -> _Found:
-    """Find the markers. `generic`: every name between bars counts."""
-    has_sentence_marks = False
-    matches: list[tuple[re.Match[str], _Token | None]] = []
-    place = 0
-    while (match := _MARKERS.search(view.text, place)) is not None:
-        token = _find_token(match)
-        is_sentence_mark = token is _SENTENCE_MARK
-        has_sentence_marks |= is_sentence_mark
-        is_generic = generic and match.lastgroup == "bar" and _GENERIC_NAME.fullmatch(match["bar"]) is not None
-        if is_sentence_mark or not (token is not None or (is_generic and not _BLANK.search(match[0]))):
-            place = match.start() + 1  # another marker may begin inside
-            continue
-        place = match.end()
-        if token is not None and token.needs_company and _JSON_OBJECT.match(view.text, place):
-            token = replace(token, needs_company=False)
-        matches.append((match, token))
+    """Find the markers. `generic`: every name between bars counts.
+
+    Each different match is judged once: a hostile text may hold millions.
+    """
+    judged: dict[str, _Token | None] = {}
+    places: list[tuple[int, int]] = []
+    tokens: list[_Token] = []
+    start: int | None = 0
+    while start is not None:
+        matches, start = _MARKERS.finditer(view.text, start), None
+        for match in matches:
+            marker = match[0]
+            token = judged[marker] if marker in judged else judged.setdefault(marker, _judge(match, generic=generic))
+            if token is None:
+                start = match.start() + 1  # another marker may begin inside
+                break
+            places.append(match.span())
+            tokens.append(token)
     families: set[str] = set()
-    spans: list[tuple[_Span, _Token | None]] = []
-    places = view.spans([span for match, _ in matches for span in (match.span(), match.span(match.lastgroup or 0))])
-    for (match, token), (start, end), name in zip(matches, places[::2], places[1::2], strict=True):
-        raw = view.source[slice(*name)]
-        if token is not None and token.is_exact and _fold_form(raw.lstrip(_BEFORE_NAME)) != token.text.strip("<>"):
+    spans: list[_Span] = []
+    lonely: list[tuple[_Span, _Token]] = []
+    inert_forms: dict[str, str | None] = {}
+    for place, token, (start, end) in zip(places, tokens, view.spans(places), strict=True):
+        raw = view.source[start:end]
+        if raw not in inert_forms:
+            inert_forms[raw] = inert = _write_inert(view, place, token)
+            families |= token.families if inert and not token.needs_company else set()
+        inert = inert_forms[raw]
+        if inert is None or (raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])):
             continue
-        families |= token.families if token and not token.needs_company else set()
-        spans.append(((start, end, _inert(match, raw)), token))
-    company = [span for span, token in spans if not token or not token.needs_company or token.families & families]
-    return _Found(company, families, has_sentence_marks)
+        if not token.needs_company or _JSON_OBJECT.match(view.text, place[1]):
+            spans.append((start, end, inert))
+        else:
+            lonely.append(((start, end, inert), token))
+    company = [span for span, token in lonely if token.families & families]
+    spans = sorted((*spans, *company)) if company else spans
+    return _Found(spans, families, has_sentence_marks=_SENTENCE_MARK in judged.values())
 
 
-def _find_token(match: re.Match[str]) -> _Token | None:
+def _judge(match: re.Match[str], *, generic: bool) -> _Token | None:
+    """Return the token that a match stands for; None if it is not a marker."""
     kind = str(match.lastgroup)
+    name = match[kind]
     match kind:
         case "tag":
-            name = match[kind].lstrip(_BEFORE_NAME)
+            name = name.lstrip(_BEFORE_NAME)
             return _SENTENCE_MARK if name == _SENTENCE else _TAG_TOKENS.find(name)
         case "literal":
-            return _LITERALS.find(match[0])
-    return _BAR_TOKENS.find(match[kind]) or _LITERALS.find(match[0])
+            return _LITERALS.find(name)
+    token = _BAR_TOKENS.find(name) or _LITERALS.find(match[0])
+    is_generic = generic and kind == "bar" and _GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])
+    return _GENERIC if token is None and is_generic else token
 
 
-def _inert(match: re.Match[str], raw: str) -> str:
-    """Return the inert form of a marker with this name. A tag with attributes is still open behind its name."""
-    match match.lastgroup:
+def _write_inert(view: _View, place: tuple[int, int], token: _Token) -> str | None:
+    """Return the inert form of the marker at this place of the view; None if its case is another than its token's.
+
+    `<s>` and `</s>` have none either. Of a tag with attributes, only the opening delimiter is part of the match.
+    """
+    if token is _SENTENCE_MARK:
+        return None
+    match = _MARKERS.match(view.text, place[0])
+    assert match is not None
+    kind = str(match.lastgroup)
+    raw = view.source[slice(*view.spans([match.span(kind)])[0])]
+    if token.is_exact and _fold_form(raw.lstrip(_BEFORE_NAME)) != token.text.strip("<>"):
+        return None
+    match kind:
         case "bar":
             return f"‹|{raw.strip()}|›"
         case "half":
@@ -295,36 +328,39 @@ def _inert(match: re.Match[str], raw: str) -> str:
     return f"‹{raw[1:-1]}›"
 
 
-def _find_sentence_marks(text: str, *, beside_instructions: bool) -> Iterator[_Span]:
+def _find_sentence_marks(text: str) -> Iterator[_Span]:
     """Find `<s>` and `</s>` where they are Llama's sentence marks and not HTML's strike-through.
 
-    Beside [INST] or <<SYS>> they are marks. Elsewhere a pair is HTML and stays; a `</s>` that closes nothing is a mark,
-    and so is a `<s>` that nothing closes, unless it reads as a type parameter: `<S>`, `Box<s>`, `<s>(`.
+    A pair is HTML and stays. A `</s>` that closes nothing is a mark, and so is a `<s>` that nothing closes, unless it
+    reads as a parameter: `<S>`, `Box<s>`, `(?P<s>`, `<h>, <s>, <l>`.
     """
-    marks: list[re.Match[str]] = []
-    open_pairs: list[re.Match[str]] = []
-    for tag in _STRIKE.finditer(text):
-        if beside_instructions and not tag[2]:
-            marks.append(tag)
-        elif not tag[1]:
-            if not _is_type_parameter(text, tag):
-                open_pairs.append(tag)
-        elif open_pairs:
-            open_pairs.pop()
-        else:
-            marks.append(tag)
-    marks += (tag for tag in open_pairs if tag[0] == "<s>")
-    marks.sort(key=re.Match.start)
-    yield from ((*tag.span(), f"‹{tag[1]}s›") for tag in marks)
+    may_be_placeholder = _PLACEHOLDER.search(text) is not None
+    tags = list(_STRIKE.finditer(text))
+    is_mark = [False] * len(tags)
+    open_tags: list[int] = []
+    for number, tag in enumerate(tags):
+        if tag[1] and open_tags:
+            is_mark[open_tags.pop()] = False
+        elif tag[1]:
+            is_mark[number] = True
+        elif not _is_parameter(text, tag, may_be_placeholder=may_be_placeholder):
+            open_tags.append(number)
+            is_mark[number] = tag[0] == "<s>"
+    yield from ((*tag.span(), f"‹{tag[1]}s›") for tag, is_one in zip(tags, is_mark, strict=True) if is_one)
 
 
-def _is_type_parameter(text: str, tag: re.Match[str]) -> bool:
+def _is_parameter(text: str, tag: re.Match[str], *, may_be_placeholder: bool) -> bool:
     before = text[tag.start() - 1 : tag.start()] if tag.start() else ""
     after = text[tag.end() : tag.end() + 1]
-    word_before = before.isalnum() or before in ("_", ":")
-    return (tag[0] == "<S>" and (word_before or after in ("(", "", " ", ">", ",", ";", "{"))) or (
-        word_before and after in ("(", ">", ",", ";", "{", ")")
-    )
+    if before.isalnum() or before in ("_", ":", "\\"):
+        return True
+    if tag[0] == "<S>" and after in ("(", "", " ", ">", ",", ";", "{"):
+        return True
+    if not may_be_placeholder:
+        return False
+    line = text[max(0, tag.start() - 80) : tag.start()].rpartition("\n")[2]
+    line += text[tag.start() : tag.end() + 80].partition("\n")[0]
+    return _PLACEHOLDER.search(line) is not None
 
 
 # Escapes: %3C \u003c &#60;, also escaped again. A text that holds them is often decoded before a model reads it. Text that

@@ -164,11 +164,11 @@ _SEQUENCE = rf"""
   | \x1b[\ -/]{{1,4}}[0-~]                                        # character sets
   | \x1b[0-Z\\\]^_`clmno|}}~]                                     # two-character functions
 """
-# A run of control characters ends before one that may open a sequence.
-_OPENERS: Final = {0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F}
-_UNWANTED: Final = re.compile(
-    rf"(?P<sequence>{_SEQUENCE})|[{char_class(CONTROLS)}][{char_class(without(CONTROLS, _OPENERS))}]*", re.VERBOSE
-)
+# A run of control characters ends before one that may open a sequence: one that no other control character follows.
+_OPENERS: Final = (0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F)
+_CONTROL: Final = f"[{char_class(CONTROLS)}]"
+_OTHER: Final = f"[{char_class(without(CONTROLS, {*_OPENERS}))}]"
+_UNWANTED: Final = re.compile(rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE)
 
 
 def strip_escapes(text: str) -> tuple[str, dict[str, int]]:
