@@ -232,6 +232,11 @@ def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
     return text, {MARKER: count} if count else {}
 
 
+def find_markers(text: str, own: TokenFinder) -> Sequence[_Span]:
+    """Return the spans of markers and of a reader's own tokens, with their inert forms. `<s>` is not among them."""
+    return [*_find_markers(_View(text)).spans, *own.spans(text)]
+
+
 def neutralise_turns(text: str) -> tuple[str, int]:
     """Make the turn openings of plain-text templates inert. Only on request: they occur in prose too."""
     return _TURN.subn(r"\1\2‹:›", text)
@@ -445,6 +450,11 @@ class TokenFinder:
     def find_texts(self, texts: Sequence[str]) -> set[str]:
         """Return those of the texts that hold a token."""
         return set() if self._regex is None else set(filter(self._regex.search, texts))
+
+    def spans(self, text: str) -> Iterator[_Span]:
+        """Yield the spans of the tokens, with their inert forms."""
+        if self._regex is not None:
+            yield from ((*match.span(), _break(match)) for match in self._regex.finditer(text))
 
     def neutralise(self, text: str) -> tuple[str, dict[str, int]]:
         """Make each token inert: its first and last characters become ‹ and ›, in tokens inside tokens too."""
