@@ -60,9 +60,12 @@ class Cleaner:
         harmless = sanitize_json(value, self.sanitize)
         return _combine(harmless, redact_json(harmless.value, self.redact))
 
-    def recheck(self, text: str) -> str:
-        """Clean a text that was put together from clean ones: markers may have formed where they meet."""
-        return sanitize_text(text, self._plain).value
+    def recheck(self, value: Any) -> Any:
+        """Clean what was put together from clean texts, or cleaned for others: a text, or a JSON value.
+
+        Markers may have formed where texts meet, and the tokens of this cleaner may not be those of the others.
+        """
+        return sanitize_json(value, self._plain).value
 
     @cached_property
     def _plain(self) -> SanitizePolicy:
@@ -73,7 +76,7 @@ class Cleaner:
         """Return the cleaner for a reader to whom these special tokens of its own map are markers too."""
         return replace(self, sanitize=replace(self.sanitize, tokens=tuple(tokens)))
 
-    def bytes(self, data: bytes, media_type: str) -> Cleaned[bytes]:
+    def blob(self, data: bytes, media_type: str) -> Cleaned[bytes]:
         """Clean bytes that are a text. Bytes that need no cleaning, or are not a text, stay as they are."""
         found = find_text(data, media_type)
         if found is None:
@@ -89,7 +92,7 @@ class Cleaner:
         data = decode_base64(value)
         if data is None:
             return self.text(value)
-        result = self.bytes(data, media_type)
+        result = self.blob(data, media_type)
         return Cleaned(_write_base64(result.value, data, value), result.report)
 
     def find_suspect_texts(self, texts: Sequence[str]) -> set[str]:
@@ -161,9 +164,9 @@ def find_text(data: bytes, media_type: str) -> EncodedText | None:
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")
             return EncodedText(text, encoding, mark) if _is_printed(text, _PRINTED_SHARE_WIDE) else None
-    encoding = _declared_encoding(media_type) or _guess_wide_encoding(data)
-    if encoding is not None:
-        return EncodedText(data.decode(encoding, "replace"), encoding)
+    other = _declared_encoding(media_type) or _guess_wide_encoding(data)
+    if other is not None:
+        return EncodedText(data.decode(other, "replace"), other)
     has_zeros = b"\x00" in data
     if has_zeros and not _is_printed(data[:_SAMPLE].decode("utf-8", "replace"), _PRINTED_SHARE):
         return None
@@ -265,7 +268,7 @@ def read_block(block: Block, cleaner: Cleaner) -> Piece:
             data = decode_base64(block.get("data"))
             if data is not None:
                 rest = _clean_fields(block, ("data",), cleaner)
-                result = cleaner.bytes(data, block["mimeType"])
+                result = cleaner.blob(data, block["mimeType"])
                 whole = {**rest.block, "data": _write_base64(result.value, data, block["data"])}
                 report = rest.report + result.report
                 return replace(rest, block=whole, report=report, data=result.value, media_type=whole["mimeType"])
@@ -350,7 +353,7 @@ def _resource(block: Block, cleaner: Cleaner) -> Piece | None:
         result = cleaner.text(inner["text"])
         block = {**rest.block, "resource": resource | {"text": result.value}}
         return Piece(block, report + result.report, result.value, None, media_type, rest.annotations)
-    clean = cleaner.bytes(data, media_type)
+    clean = cleaner.blob(data, media_type)
     block = {**rest.block, "resource": resource | {"blob": _write_base64(clean.value, data, blob)}}
     return Piece(block, report + clean.report, None, clean.value, media_type, rest.annotations)
 

@@ -21,7 +21,7 @@ from leafgate.clean.cleaner import Cleaner
 from leafgate.gateway.deliver import Delivery, clean_value
 from leafgate.gateway.serving import end_of, set_server
 from leafgate.model.errors import GatewayError, UpstreamFailure
-from leafgate.model.request import ClientChannel
+from leafgate.model.request import SERVING, ClientChannel
 from leafgate.model.tool import SelectableItem
 from leafgate.ports import CallEnd, Clock, Sleep, Upstream
 
@@ -149,7 +149,9 @@ class ObservedUpstream:
         self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
     ) -> Mapping[str, Any]:
         if client is not None:
-            client = CleanClient(client, self._delivery.clean_for.get(server, self._delivery.clean))
+            served = SERVING.get()
+            reader_map = None if served is None else served.reader_map
+            client = CleanClient(client, await self._delivery.cleaner_for(server, reader_map))
         target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
         set_server(server)
         started = perf_counter()

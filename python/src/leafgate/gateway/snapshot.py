@@ -34,6 +34,8 @@ from leafgate.ports import Offers, ToolListing
 MAX_VIEWS: Final = 32
 
 View = TypeVar("View")
+Cleaners = tuple[Cleaner, Mapping[str, Cleaner]]  # for all servers, and for those that have their own
+NO_OTHERS: Final[Mapping[str, Cleaner]] = {}
 
 
 @dataclass(frozen=True)
@@ -104,19 +106,24 @@ def build_snapshot(
     clean: Cleaner,
     earlier: Snapshot | None = None,
     *,
+    clean_for: Mapping[str, Cleaner] = NO_OTHERS,
     store: IndexStore | None = None,
     pinned: Pinned | None = None,
     embedder: Embedder | None = None,
 ) -> Snapshot:
-    """A new snapshot of these offers. Foreign definitions are cleaned here, once, and compared with their pins."""
+    """A new snapshot of these offers. Foreign definitions are cleaned here, once, and compared with their pins.
+
+    Servers with their own policy have their cleaner in `clean_for`.
+    """
     flags: list[IntakeFlag] = []
-    memory = IntakeMemory(clean, None if earlier is None else earlier.memory)
+    cleaners = clean, clean_for
+    memory = IntakeMemory(cleaners, None if earlier is None else earlier.memory)
     approved = offers.tools if pinned is None else _check_pins(offers.tools, pinned, flags)
-    tools = _read_items(approved, "tool", clean, flags, memory)
+    tools = _read_items(approved, "tool", cleaners, flags, memory)
     resources = _read_items(
-        [*offers.resources, *offers.templates, *_skill_files(offers, flags)], "resource", clean, flags, memory
+        [*offers.resources, *offers.templates, *_skill_files(offers, flags)], "resource", cleaners, flags, memory
     )
-    prompts = _read_items(offers.prompts, "prompt", clean, flags, memory)
+    prompts = _read_items(offers.prompts, "prompt", cleaners, flags, memory)
     return Snapshot(
         tools=_shelf(tools, earlier.tools if earlier else None, store, embedder),
         resources=_shelf(resources, earlier.resources if earlier else None, None, embedder),
@@ -176,19 +183,20 @@ def _are_same(items: Mapping[str, SelectableItem], catalog: Catalog) -> bool:
 
 
 def _read_items(
-    listings: Iterable[ToolListing], kind: PrimitiveKind, clean: Cleaner, flags: list[IntakeFlag], memory: IntakeMemory
+    listings: Iterable[ToolListing], kind: PrimitiveKind, cleaners: Cleaners, flags: list[IntakeFlag], memory: IntakeMemory
 ) -> dict[str, SelectableItem]:
     by_server: dict[str, list[Any]] = {}
     for listing in listings:
         by_server.setdefault(listing.server, []).append(listing.definition)
     items: dict[str, SelectableItem] = {}
+    clean, clean_for = cleaners
     for server, definitions in by_server.items():
         new_items, report = intake(
             definitions if kind == "tool" else (),
             resources=definitions if kind == "resource" else (),
             prompts=definitions if kind == "prompt" else (),
             server=server or None,
-            clean=clean.prepare(definitions),
+            clean=clean_for.get(server, clean).prepare(definitions),
             memory=memory,
         )
         flags += report.flags

@@ -168,7 +168,7 @@ def classify(error: BaseException, http_status: int | None = None) -> UpstreamFa
     detail = f"{type(error).__name__}: {error}"  # for the log; nothing of it reaches a model
     if isinstance(error, MCPError):
         # A missing capability of the client is an error of the protocol, and so is its data.
-        data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
+        data = sanitize_json(error.data).value if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
         code = _BY_STATUS.get(http_status or 0) if error.message in _STAND_INS else None
         return UpstreamFailure(code or _code(error), detail, rpc_code=error.code, rpc_data=data)
     return UpstreamFailure(_code(error), detail)
