@@ -32,8 +32,42 @@ Block = Mapping[str, Any]
 
 MAX_ANNOTATED: Final = 64
 _TEXT_TYPES: Final = frozenset(
-    "json xml yaml yml csv tsv javascript ecmascript typescript toml html ndjson jsonl sql markdown graphql sh shellscript"
-    " python php perl ruby tex latex rtf ini properties pem x509-cert www-form-urlencoded rst diff patch subrip".split()
+    [
+        "json",
+        "xml",
+        "yaml",
+        "yml",
+        "csv",
+        "tsv",
+        "javascript",
+        "ecmascript",
+        "typescript",
+        "toml",
+        "html",
+        "ndjson",
+        "jsonl",
+        "sql",
+        "markdown",
+        "graphql",
+        "sh",
+        "shellscript",
+        "python",
+        "php",
+        "perl",
+        "ruby",
+        "tex",
+        "latex",
+        "rtf",
+        "ini",
+        "properties",
+        "pem",
+        "x509-cert",
+        "www-form-urlencoded",
+        "rst",
+        "diff",
+        "patch",
+        "subrip",
+    ]
 )
 _ROLES: Final = ("user", "assistant")
 _SEAM: Final = 160  # characters: no marker is longer
@@ -205,7 +239,7 @@ def _guess_wide_encoding(data: bytes) -> str | None:
 
 
 def _is_wide(text: str) -> bool:
-    """Does a text that was read as UTF-16 have the letters and blanks of one? UTF-8 read as UTF-16 has none of ASCII."""
+    """Does a text that was read as UTF-16 hold ASCII, as all texts do? Other bytes that are read so hold hardly any."""
     return sum(char < "\x80" for char in text) >= len(text) / 50 and "\x00" not in text
 
 

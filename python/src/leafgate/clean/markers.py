@@ -31,7 +31,9 @@ _TABLE: Final = load_table("markers", {"families": list, "look_alikes": dict})
 
 # Folding
 
-_VARIANTS: Final = {line[0]: "".join(line[1:].split()) for line in _TABLE["look_alikes"]["delimiters"].split("\n") if line}
+_VARIANTS: Final = {
+    line[0]: "".join(line[1:].split()) for line in _TABLE["look_alikes"]["delimiters"].split("\n") if line
+}
 _READ_AS: Final = {
     **{each: char for char, variants in _VARIANTS.items() for each in variants},
     **dict(zip(_TABLE["look_alikes"]["these"], _TABLE["look_alikes"]["letters"], strict=True)),
@@ -178,7 +180,9 @@ _BLANKS: Final = " \t\n\r\f\v"
 _GAP: Final = one_of(_BLANKS, 8, 0)
 _OPEN, _BAR, _CLOSE = one_of("<"), one_of("|"), one_of(">")
 _SLASH: Final = either(sequence(one_of("/"), _GAP), sequence())
-_TAG_END: Final = rest(rf"(?:{_GAP.regex}/?{_GAP.regex}>|(?=[{_BLANKS}]{{1,64}}[a-z0-9_:.-]{{1,64}}[{_BLANKS}]{{0,8}}=))")
+_TAG_END: Final = rest(
+    rf"(?:{_GAP.regex}/?{_GAP.regex}>|(?=[{_BLANKS}]{{1,64}}[a-z0-9_:.-]{{1,64}}[{_BLANKS}]{{0,8}}=))"
+)
 _BAR_WORDS: Final = words(_BAR_TOKENS.spellings, _KINDS)
 _PATTERN: Final = either(
     sequence(
@@ -280,7 +284,9 @@ def _find_markers(view: _View, *, generic: bool = True) -> _Found:
             inert_forms[raw] = inert = _write_inert(view, place, token)
             families |= token.families if inert and not token.needs_company else set()
         inert = inert_forms[raw]
-        if inert is None or (raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])):
+        if inert is None or (
+            raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])
+        ):
             continue
         if not token.needs_company or _JSON_OBJECT.match(view.text, place[1]):
             spans.append((start, end, inert))
@@ -317,20 +323,16 @@ def _write_inert(view: _View, place: tuple[int, int], token: _Token) -> str | No
     assert match is not None
     kind = str(match.lastgroup)
     raw = view.source[slice(*view.spans([match.span(kind)])[0])]
-    if token.is_exact and _fold_form(raw.lstrip(_BEFORE_NAME)) != token.text.strip("<>"):
+    is_tag = kind == "tag"
+    exact = token.text[1:-1] if is_tag else token.text
+    if token.is_exact and _fold_form(raw.lstrip(_BEFORE_NAME) if is_tag else raw) != exact:
         return None
-    match kind:
-        case "bar":
-            return f"‹|{raw.strip()}|›"
-        case "half":
-            return f"‹|{raw}›"
-        case "tail":
-            return f"‹{raw}|›"
-        case "tag":
-            return f"‹{raw.strip()}›" if match[0].endswith(">") else f"‹{raw.strip()}"
-    if raw[:2] in ("<<", "__"):
-        return f"‹{'‹' * (raw[0] == '<')}{raw[2:-2]}{'›' * (raw[0] == '<')}›"
-    return f"‹{raw[1:-1]}›"
+    is_double = kind == "literal" and match[0][:2] in ("<<", "__")
+    name = raw.strip() if kind != "literal" else raw[2:-2] if is_double else raw[1:-1]
+    if is_double and match[0][0] == "<":
+        name = f"‹{name}›"
+    before, after = "|" * (kind in ("bar", "half")), "|" * (kind in ("bar", "tail"))
+    return f"‹{before}{name}{after}" + "›" * (not is_tag or match[0].endswith(">"))
 
 
 def _find_sentence_marks(text: str) -> Iterator[_Span]:
@@ -368,8 +370,8 @@ def _is_parameter(text: str, tag: re.Match[str], *, may_be_placeholder: bool) ->
     return _PLACEHOLDER.search(line) is not None
 
 
-# Escapes: %3C \u003c &#60;, also escaped again. A text that holds them is often decoded before a model reads it. Text that
-# was escaped for HTML by the book (&lt; and &gt;, nothing else) stays: it shows a marker, and is not one.
+# Escapes: %3C \u003c &#60;, also escaped again. A text that holds them is often decoded before a model reads it. Text
+# that was escaped for HTML by the book (&lt; and &gt;, nothing else) stays: it shows a marker, and is not one.
 
 _HEX: Final = f"{_DIGITS}abcdef"
 _CODE: Final = either(  # of / : = < > and all letters, brackets and lines
@@ -444,7 +446,9 @@ class TokenFinder:
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        searched = {token for token in tokens if len(token) > 1 and not re.fullmatch(r"[\w\s]*|.*[‹›].*", token, re.DOTALL)}
+        searched = {
+            token for token in tokens if len(token) > 1 and not re.fullmatch(r"[\w\s]*|.*[‹›].*", token, re.DOTALL)
+        }
         self._regex = re.compile(words(sorted(searched), {}).regex) if searched else None
 
     def find_texts(self, texts: Sequence[str]) -> set[str]:

@@ -26,7 +26,7 @@ from leafgate.clean.markers import (
     neutralise_turns,
 )
 from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
-from leafgate.clean.sieve import Needle, Sieve, either, make_needle, one_of, rest, sequence, utf8
+from leafgate.clean.sieve import Needle, Sieve, either, one_of, rest, sequence, utf8
 
 SEQUENCE: Final = "escape-sequence"
 CONTROL: Final = "control"
@@ -69,6 +69,7 @@ def _sanitize(text: str, policy: SanitizePolicy, work: Collection[str]) -> Clean
     stages = (
         (is_unprinted, strip_escapes),
         (is_unprinted, strip_invisibles),
+        (bool(policy.tokens), policy.token_finder.neutralise),
         (is_unprinted or _MARKED in work, neutralise_markers),
         (is_unprinted or _ESCAPED in work, neutralise_escaped_markers),
         (bool(policy.tokens), policy.token_finder.neutralise),
@@ -132,7 +133,7 @@ _SHORT: Final = 300  # characters below which regular expressions are quicker
 
 def _unprinted_needles() -> Iterator[Needle]:
     ranges = (*CONTROLS, *SURROGATES, *INVISIBLE)
-    yield tuple([tuple(point for low, high in ranges for point in range(low, min(high, 0x7F) + 1))])
+    yield (tuple(point for low, high in ranges for point in range(low, min(high, 0x7F) + 1)),)
     heads: dict[bytes, list[int]] = {}
     for low, high in ranges:
         for point in range(max(low, 0x80), high + 1):
@@ -168,7 +169,9 @@ _SEQUENCE = rf"""
 _OPENERS: Final = (0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F)
 _CONTROL: Final = f"[{char_class(CONTROLS)}]"
 _OTHER: Final = f"[{char_class(without(CONTROLS, {*_OPENERS}))}]"
-_UNWANTED: Final = re.compile(rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE)
+_UNWANTED: Final = re.compile(
+    rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE
+)
 
 
 def strip_escapes(text: str) -> tuple[str, dict[str, int]]:

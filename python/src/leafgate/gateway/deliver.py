@@ -206,7 +206,7 @@ async def deliver_result(
 
 
 async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
-    """The content of a text that the gateway wrote itself: cards, schemas, views, errors. Its foreign parts are clean."""
+    """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors."""
     text = (await delivery.cleaner_for("", request.reader_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
@@ -400,9 +400,7 @@ def _count_outcomes(reports: Sequence[LeafReport]) -> dict[str, Any]:
     return body | ({"rejected": dict(rejected)} if rejected else {})
 
 
-def _restore(
-    clean: Any, raw: Any, keep: frozenset[str], cleaner: Cleaner, reports: list[CleaningReport]
-) -> Any:
+def _restore(clean: Any, raw: Any, keep: frozenset[str], cleaner: Cleaner, reports: list[CleaningReport]) -> Any:
     """The clean value, with the texts under the keys `keep` as they were, and with clean bytes."""
     if isinstance(clean, dict) and isinstance(raw, Mapping) and len(clean) == len(raw):
         value: dict[str, Any] = {}

@@ -371,7 +371,7 @@ async def get_skill(
 async def read_directory(
     offers: NativeOffers, upstream: Upstream, uri: str, params: JsonObject, client: ClientChannel | None
 ) -> tuple[str, dict[str, Any]]:
-    """The server and the children of a directory of a skill: from the server, or from the files that the skill lists."""
+    """A server, and the children of a directory of its skill: asked for, or from the files that the skill lists."""
     server, own_uri = offers.address_of(uri) or ("", uri)
     if server in upstream.servers_with(DIRECTORY_READ):
         raw = await upstream.request(server, "resources/directory/read", {**params, "uri": own_uri}, client)

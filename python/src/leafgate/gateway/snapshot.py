@@ -183,7 +183,11 @@ def _are_same(items: Mapping[str, SelectableItem], catalog: Catalog) -> bool:
 
 
 def _read_items(
-    listings: Iterable[ToolListing], kind: PrimitiveKind, cleaners: Cleaners, flags: list[IntakeFlag], memory: IntakeMemory
+    listings: Iterable[ToolListing],
+    kind: PrimitiveKind,
+    cleaners: Cleaners,
+    flags: list[IntakeFlag],
+    memory: IntakeMemory,
 ) -> dict[str, SelectableItem]:
     by_server: dict[str, list[Any]] = {}
     for listing in listings:

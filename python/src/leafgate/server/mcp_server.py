@@ -216,7 +216,7 @@ class GatewayServer(Server[Any]):
     async def _write_page(
         self, key: str, entries: Sequence[Mapping[str, Any]], params: PageParams, request: Request
     ) -> dict[str, Any]:
-        """One page of a list. Definitions are clean; for a client whose map is known, so that its model can read them."""
+        """One page of a list, without the special tokens of the map of the model that reads it."""
         page = _page(key, entries, params)
         return page if request.reader_map is None else await self._runtime.recheck(page, request)
 

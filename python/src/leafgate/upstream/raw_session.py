@@ -28,6 +28,7 @@ from mcp.types import (
 )
 
 from leafgate.catalog.skills import SKILLS
+from leafgate.clean.sanitize import sanitize_json
 from leafgate.model.errors import ErrorCode, UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import MAX_TTL_MS, CacheHint, OfferKind, read_cache_hint
