@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -255,8 +256,8 @@ class _Found:
     has_sentence_marks: bool
 
 
-def _find_markers(view: _View, *, generic: bool = True) -> _Found:
-    """Find the markers. `generic`: every name between bars counts.
+def _find_markers(view: _View) -> _Found:
+    """Find the markers.
 
     Each different match is judged once: a hostile text may hold millions.
     """
@@ -268,7 +269,7 @@ def _find_markers(view: _View, *, generic: bool = True) -> _Found:
         matches, start = _MARKERS.finditer(view.text, start), None
         for match in matches:
             marker = match[0]
-            token = judged[marker] if marker in judged else judged.setdefault(marker, _judge(match, generic=generic))
+            token = judged[marker] if marker in judged else judged.setdefault(marker, _judge(match))
             if token is None:
                 start = match.start() + 1  # another marker may begin inside
                 break
@@ -297,7 +298,7 @@ def _find_markers(view: _View, *, generic: bool = True) -> _Found:
     return _Found(spans, families, has_sentence_marks=_SENTENCE_MARK in judged.values())
 
 
-def _judge(match: re.Match[str], *, generic: bool) -> _Token | None:
+def _judge(match: re.Match[str]) -> _Token | None:
     """Return the token that a match stands for; None if it is not a marker."""
     kind = str(match.lastgroup)
     name = match[kind]
@@ -308,7 +309,7 @@ def _judge(match: re.Match[str], *, generic: bool) -> _Token | None:
         case "literal":
             return _LITERALS.find(name)
     token = _BAR_TOKENS.find(name) or _LITERALS.find(match[0])
-    is_generic = generic and kind == "bar" and _GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])
+    is_generic = kind == "bar" and _GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])
     return _GENERIC if token is None and is_generic else token
 
 
@@ -374,10 +375,12 @@ def _is_parameter(text: str, tag: re.Match[str], *, may_be_placeholder: bool) ->
 # that was escaped for HTML by the book (&lt; and &gt;, nothing else) stays: it shows a marker, and is not one.
 
 _HEX: Final = f"{_DIGITS}abcdef"
-_CODE: Final = either(  # of / : = < > and all letters, brackets and lines
-    sequence(one_of("4567"), one_of(_HEX)), sequence(one_of("3"), one_of("acde")), sequence(one_of("2"), one_of("f"))
+_CODE: Final = either(  # of the characters of markers; not of a blank, comma, ampersand, ..., which fill URLs
+    sequence(one_of("4567"), one_of(_HEX)),
+    sequence(one_of("3"), one_of(f"{_DIGITS}acde")),
+    sequence(one_of("2"), one_of("12def")),
 )
-_WIDE_CODE: Final = either(sequence(one_of("0"), one_of("0"), _CODE), rest("(?:ff|fe|20|22|27)[0-9a-f]{2}"))
+_WIDE_CODE: Final = either(sequence(one_of("0"), one_of("0"), _CODE), rest("(?:ff|fe|20|22|25|27)[0-9a-f]{2}"))
 _BACKSLASHED: Final = either(sequence(one_of("u"), _WIDE_CODE), sequence(one_of("x"), _CODE))
 _ENTITY: Final = either(
     sequence(one_of("#"), rest("(?:x0{0,6}[0-9a-f]{2,5}|0{0,6}[0-9]{2,6});?")),
@@ -385,6 +388,7 @@ _ENTITY: Final = either(
 )
 _ESCAPE: Final = either(
     sequence(one_of("%"), either(sequence(one_of("2"), one_of("5"), rest(f"(?:25){{0,3}}{_CODE.regex}")), _CODE)),
+    sequence(one_of("%"), one_of("cdef"), one_of(_HEX), rest("(?:%[89ab][0-9a-f]){1,3}")),  # UTF-8
     sequence(one_of("\\"), either(_BACKSLASHED, sequence(one_of("\\"), rest(rf"\\{{0,6}}{_BACKSLASHED.regex}")))),
     sequence(one_of("&"), either(_ENTITY, sequence(*map(one_of, "amp;"), rest(rf"(?:amp;){{0,3}}{_ENTITY.regex}")))),
 )
@@ -394,10 +398,10 @@ ESCAPE_NEEDLES: Final = _ESCAPE.needles({})
 
 
 def neutralise_escaped_markers(text: str) -> tuple[str, dict[str, int]]:
-    """Make the known markers inert that are written with escapes. Other escapes stay as they are."""
+    """Make the markers inert that are written with escapes. Other escapes stay as they are."""
     if not _ESCAPES.search(text):
         return text, {}
-    found = _find_markers(_View(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text)), generic=False).spans
+    found = _find_markers(_View(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text))).spans
     if not found:
         return text, {}
     views, sources = _align(text)
@@ -431,6 +435,9 @@ def _decode(escape: str) -> str:
     """Return the character of an escape; the escape itself if it has none."""
     if escape[0] == "&":
         plain = html.unescape("&" + re.sub("(?i)amp;", "", escape[1:]))
+        return plain if len(plain) == 1 else escape
+    if escape.count("%") > 1:
+        plain = unquote(escape, errors="ignore")
         return plain if len(plain) == 1 else escape
     digits = re.sub(r"(?i)^%(?:25)*|^\\+[ux]", "", escape)
     return chr(int(digits, 16))
