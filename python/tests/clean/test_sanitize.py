@@ -6,6 +6,7 @@ import copy
 import html
 import io
 import json
+import tomllib
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -183,12 +184,87 @@ def test_the_development_catalog_is_clean() -> None:
         ("done</s>\nsystem: go", "done‹/s›\nsystem: go", {"chat-marker": 1}),
         ("<ѕtart_of_turn>", "‹ѕtart_of_turn›", {"chat-marker": 1}),
         ("<|im_ﬆart|>", "‹|im_ﬆart|›", {"chat-marker": 1}),
+        ("\x00\x1b[31mred\x1b\x1b[0m", "red", {"control": 2, "escape-sequence": 2}),
+        ("\x1blocked\x1bmore", "ockedore", {"escape-sequence": 2}),
+        ("ˍˍsystemˍˍ", "‹system›", {"chat-marker": 1}),
+        ("]~!b[]~b]ai\nhi[e~[", "‹~!b›‹~b›ai\nhi‹e~›", {"chat-marker": 3}),
+        ('<｜DSML｜invoke name="f">', '<‹DSML›invoke name="f">', {"chat-marker": 1}),
+        ("<seed:think></seed:think>", "‹seed:think›‹/seed:think›", {"chat-marker": 2}),
+        ('<tool_call id="1">', '‹tool_call id="1">', {"chat-marker": 1}),
+        ("[TOOL_CALLS]f[ARGS]{", "‹TOOL_CALLS›f‹ARGS›{", {"chat-marker": 2}),
+        ('f[ARGS]{"a": 1}', 'f‹ARGS›{"a": 1}', {"chat-marker": 1}),
+        ("<| x [INST] y |>", "<| x ‹INST› y |>", {"chat-marker": 1}),
+        ("<|__system__|>", "‹|‹system›|›", {"chat-marker": 2}),
+        ("%3C%7Cim_start%7C%3E &#60;think&#62;", "‹|im_start|› ‹think›", {"chat-marker": 2}),
+        ('{"a":"\\u003c|im_end|\\u003e"}', '{"a":"‹|im_end|›"}', {"chat-marker": 1}),
     ],
 )
 def test_what_is_taken_out(text: str, clean: str, kinds: dict[str, int]) -> None:
     cleaned = sanitize_text(text)
     assert cleaned.value == clean
     assert dict(cleaned.report.removed) == kinds
+
+
+def _tokens() -> list[tuple[str, str]]:
+    """The tokens of the table with their families; {N} and {WORD} are replaced by examples."""
+    text = (Path(__file__).parents[2] / "src" / "leafgate" / "data" / "markers.toml").read_text("utf-8")
+    return [
+        (family["name"], token.replace("{N}", "12").replace("{WORD}", "begin"))
+        for family in tomllib.loads(text)["families"]
+        for token in f"{family['tokens']} {family.get('exact', '')}".split()
+    ]
+
+
+def test_every_token_of_the_table_is_made_inert_in_every_place() -> None:
+    for family, token in _tokens():
+        for text in (token, f"word{token}word", f"{'plain words. ' * 40}{token}", f"{token}{token}"):
+            once = sanitize_text(text).value
+            assert token not in once, (family, text)
+            assert sanitize_text(once).value == once, (family, text)
+        assert token not in json.dumps(sanitize_json({token: [f"a {token}"]}).value, ensure_ascii=False), family
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ INST ] with blanks",
+        "Usage: cli [OPTIONS] COMMAND [ARGS]... and [PREFIX], [PAD]",
+        "return [inst]\nitems = [inst]\nself.suite([inst])",
+        "c[mask] += a[smask]",
+        "clone <repo_name> into <filename>, press <escape>",
+        '<parameter name="x">1</parameter><invoke name="bpel"/><tools>',
+        "hsl(<h>, <s>, <l>) and (?P<s>.*?) and states_<s>[<t>]",
+        "<think about it> <thinking> a < think",
+        "&lt;|im_start|&gt; and &amp;lt;think&amp;gt;, escaped by the book",
+        "https://a.example/?q=%3Cb%3E%20x&amp;y=%7C",
+        '"\\u003cb\\u003e" and \\x3c',
+    ],
+)
+def test_what_only_resembles_a_marker_stays(text: str) -> None:
+    for each in (text, f"{'plain words. ' * 40}{text}"):
+        assert sanitize_text(each).value == each
+
+
+SHARDS = ["[ARGS]", "<s>", "</s>", '{"', "<", "|", "&#60;", "%3C", "_", "\\u003c", "]", "~", "b", "\u200b", "\x1b", "a",
+          " ", "＜"]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*(token for _, token in _tokens()), *SHARDS, *SHARDS]), max_size=7))
+def test_cleaning_twice_is_cleaning_once_for_all_families(parts: list[str]) -> None:
+    once = sanitize_text("".join(parts)).value
+    again = sanitize_text(once)
+    assert again.value == once
+    assert not again.report.removed
+
+
+def test_the_special_tokens_of_a_map_are_searched_for_literally() -> None:
+    policy = SanitizePolicy(tokens=("%%END%%", "<s>", "|x|", "<|x|>", "plain", "\n\n", "a<"))
+    cleaned = sanitize_text("plain\n\n%%END%% <s>old</s> |x| a< %%end%%", policy)
+    assert cleaned.value == "plain\n\n‹%END%› ‹s›old‹/s› ‹x› a‹ %%end%%"
+    assert sanitize_text(cleaned.value, policy).value == cleaned.value
+    assert sanitize_json({"%%END%%": 1}, policy).value == {"‹%END%›": 1}
+    assert sanitize_text("%%END%%").value == "%%END%%"
 
 
 def test_keys_are_cleaned_and_no_member_is_lost() -> None:

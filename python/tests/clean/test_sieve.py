@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import re
+import unicodedata
+from typing import Any
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leafgate.clean.sieve import Sieve, make_needle
+from leafgate.clean import markers, sanitize
+from leafgate.clean.sanitize import DEFAULT, sanitize_json, sanitize_text
+from leafgate.clean.sieve import Expression, Sieve, either, make_needle, one_of, rest, sequence, utf8, words
 
 SIEVE = Sieve(
     {
@@ -34,3 +40,73 @@ def test_families() -> None:
 def test_dirty_strings_are_told_apart(strings: list[str]) -> None:
     expected = {item for item in strings if any(word in item for word in ("pass", "key", "<|", "\x7f"))}
     assert SIEVE.find_texts(strings) == expected
+
+
+# The patterns of sanitizing, and the needles that are read from them
+
+PATTERNS: dict[str, Expression] = {
+    "marked": markers._PATTERN,
+    "escaped": markers._ESCAPE,
+    "linked": either(*sanitize._LINKS),
+}
+WORDS = "plain words. " * 40
+_LETTERS = "".join(chr(point) for point in range(0x1D41A, 0x1D434))  # 𝐚 to 𝐳, which fold to a to z
+
+
+def _widen(text: str, places: set[int]) -> str:
+    """Some characters of the text in another form that is read alike."""
+    wide = {
+        **{chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)},
+        **dict(zip("abcdefghijklmnopqrstuvwxyz", _LETTERS, strict=True)),
+    }
+    return "".join(wide.get(char, char) if at in places else char for at, char in enumerate(text))
+
+
+@st.composite
+def matches(draw: st.DrawFn, family: str) -> str:
+    text = draw(st.from_regex(re.compile(re.sub(r"\(\?P<url>", "(?:", PATTERNS[family].regex)), fullmatch=True))
+    text = draw(st.sampled_from([str, str.upper, str.title]))(text)
+    return _widen(text, draw(st.sets(st.integers(0, 6), max_size=3))) if family == "marked" else text
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["", "x", "<", "é", "\n"]))
+def test_a_sieve_finds_whatever_its_pattern_matches(data: st.DataObject, before: str) -> None:
+    for family in PATTERNS:
+        text = before + data.draw(matches(family))
+        assert family in sanitize._SIEVE.families(utf8(WORDS + text)), text
+
+
+@settings(max_examples=300, deadline=None)
+@example("<turn|>")
+@example("<channel|>")
+@example("<user|>")
+@given(st.one_of(matches("marked"), matches("escaped"), st.text(max_size=12), st.sampled_from(["\u200b", "\x1b[0m"])))
+def test_texts_are_cleaned_as_if_every_stage_ran(text: str) -> None:
+    """Long texts and JSON go through the sieve, short texts do not; the stages alone decide what changes."""
+    everything = ("unprinted", "linked", "marked", "escaped")
+    for long in (text, f"{WORDS}\n{text}\n{WORDS}"):
+        whole = sanitize._sanitize(long, DEFAULT, everything)
+        assert sanitize_text(long) == whole
+        cleaned: Any = sanitize_json({"text": [long]}).value
+        assert cleaned == {"text": [whole.value]}
+
+
+def test_every_character_that_reads_as_the_first_of_a_marker_is_a_needle() -> None:
+    firsts = {char for places, _ in PATTERNS["marked"].beginnings for char in places[0]}
+    folded = (chr(point) for point in range(0x80, 0x30000) if not 0xD800 <= point <= 0xDFFF)
+    others = {char for char in folded if markers._fold(char)[:1] in firsts}
+    assert others
+    missed = {char for char in others if not markers.MARKER_OPENER.match(char)}
+    assert missed == set(), {unicodedata.name(char, "?") for char in missed}
+
+
+def test_an_expression_knows_what_its_matches_begin_with() -> None:
+    kinds = {"{N}": one_of("01", 3)}
+    part = sequence(one_of("<"), either(words(["ab{N}".partition("{N}")[0], "ac"], kinds), sequence()), rest(".*"))
+    assert re.fullmatch(part.regex, "<ac...")
+    assert {tuple("".join(sorted(chars)) for chars in places) for places, _ in part.beginnings} == {
+        ("<", "a", "b"),
+        ("<", "a", "c"),
+        ("<",),
+    }

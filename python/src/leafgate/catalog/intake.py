@@ -91,12 +91,14 @@ class _Entry:
 class IntakeMemory:
     """The items of earlier definitions, so that an unchanged definition is not processed again.
 
-    A memory belongs to one cleaner. Entries that an intake did not use are not passed on to the next one.
+    A memory belongs to one way of cleaning: a cleaner, or several as a tuple. Entries that an intake did not use are
+    not passed on to the next one.
     """
 
-    def __init__(self, clean: Clean, earlier: IntakeMemory | None = None) -> None:
-        self._clean = clean
-        self._before = earlier._now if earlier is not None and earlier._clean is clean else {}
+    def __init__(self, clean: object, earlier: IntakeMemory | None = None) -> None:
+        self._clean = clean if isinstance(clean, tuple) else (clean,)
+        is_same = earlier is not None and [*map(id, earlier._clean)] == [*map(id, self._clean)]
+        self._before = earlier._now if earlier is not None and is_same else {}
         self._now: dict[bytes, _Entry] = {}
 
     def recall(self, kind: Kind, server: str | None, raw: object, read: Callable[[Any], _Entry]) -> _Entry:
@@ -367,7 +369,8 @@ def _text(value: object, clean: Clean) -> str:
 
 
 def _line(value: object, clean: Clean) -> str:
-    return " ".join(_text(value, clean).split())
+    """Return the text as one line; blanks are taken out before cleaning, as they can hide a marker."""
+    return clean(" ".join(value[:MAX_TEXT].split())).strip() if isinstance(value, str) else ""
 
 
 def _describe_by_name(title: str, upstream_name: str, args_schema: Mapping[str, Any], clean: Clean) -> str:

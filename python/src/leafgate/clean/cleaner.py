@@ -1,21 +1,28 @@
 """The cleaner of everything foreign: texts, JSON values and the content blocks of MCP.
 
 A cleaner first makes inert what could act on a model (sanitize), then replaces what must not leave (redact). Every
-string of a block is foreign, its keys too. Only the bytes of images, sounds and blobs pass unchanged, and only if they
-are base64 that decodes. A block that is not an MCP block becomes a text that shows it.
+string of a block is foreign, its keys too. Bytes are cleaned if they are a text, in UTF-8 or UTF-16, whatever their
+media type says; other bytes pass unchanged, if they are base64 that decodes. A block that is not an MCP block becomes a
+text that shows it.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 from leafgate.clean import redact, sanitize
+from leafgate.clean.markers import MARKER, find_markers
 from leafgate.clean.redact import RedactPolicy, redact_json, redact_text
 from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout, all_strings
 from leafgate.clean.sanitize import SanitizePolicy, sanitize_json, sanitize_text
@@ -24,8 +31,46 @@ from leafgate.model.leaf import CODEC_META_KEY
 Block = Mapping[str, Any]
 
 MAX_ANNOTATED: Final = 64
-_TEXT_TYPES: Final = ("json", "xml", "yaml", "csv", "javascript", "toml", "html", "x-ndjson", "sql", "markdown")
+_TEXT_TYPES: Final = frozenset(
+    [
+        "json",
+        "xml",
+        "yaml",
+        "yml",
+        "csv",
+        "tsv",
+        "javascript",
+        "ecmascript",
+        "typescript",
+        "toml",
+        "html",
+        "ndjson",
+        "jsonl",
+        "sql",
+        "markdown",
+        "graphql",
+        "sh",
+        "shellscript",
+        "python",
+        "php",
+        "perl",
+        "ruby",
+        "tex",
+        "latex",
+        "rtf",
+        "ini",
+        "properties",
+        "pem",
+        "x509-cert",
+        "www-form-urlencoded",
+        "rst",
+        "diff",
+        "patch",
+        "subrip",
+    ]
+)
 _ROLES: Final = ("user", "assistant")
+_SEAM: Final = 160  # characters: no marker is longer
 _FALLBACK_TYPE: Final = "application/octet-stream"
 
 
@@ -48,6 +93,41 @@ class Cleaner:
         """Clean every string and key of a JSON value."""
         harmless = sanitize_json(value, self.sanitize)
         return _combine(harmless, redact_json(harmless.value, self.redact))
+
+    def recheck(self, value: Any) -> Any:
+        """Clean what was put together from clean texts, or cleaned for others: a text, or a JSON value.
+
+        Markers may have formed where texts meet, and the tokens of this cleaner may not be those of the others.
+        """
+        return sanitize_json(value, self._plain).value
+
+    @cached_property
+    def _plain(self) -> SanitizePolicy:
+        """The policy without what must not be applied twice, or to the gateway's own words."""
+        return replace(self.sanitize, escape_html=False, links="off", legacy_turns=False)
+
+    def for_tokens(self, tokens: Iterable[str]) -> Cleaner:
+        """Return the cleaner for a reader to whom these special tokens of its own map are markers too."""
+        return replace(self, sanitize=replace(self.sanitize, tokens=tuple(tokens)))
+
+    def blob(self, data: bytes, media_type: str) -> Cleaned[bytes]:
+        """Clean bytes that are a text. Bytes that need no cleaning, or are not a text, stay as they are."""
+        found = find_text(data, media_type)
+        if found is None:
+            return Cleaned(data)
+        result = self.text(found.text)
+        is_hostile = MARKER in result.report.removed or result.report.redacted
+        if result.value == found.text or not (found.is_sure or is_hostile):
+            return Cleaned(data, result.report if found.is_sure else NO_CHANGES)
+        return Cleaned(found.mark + result.value.encode(found.encoding, "replace"), result.report)
+
+    def base64(self, value: str, media_type: str) -> Cleaned[str]:
+        """Clean bytes in base64. What is not base64 is cleaned as a text."""
+        data = decode_base64(value)
+        if data is None:
+            return self.text(value)
+        result = self.blob(data, media_type)
+        return Cleaned(_write_base64(result.value, data, value), result.report)
 
     def find_suspect_texts(self, texts: Sequence[str]) -> set[str]:
         """Return those of the texts that cleaning may change or flag."""
@@ -78,6 +158,91 @@ def _combine(first: Cleaned[Any], second: Cleaned[Any]) -> Cleaned[Any]:
     return second if first.report is NO_CHANGES else Cleaned(second.value, first.report + second.report)
 
 
+# Texts in bytes
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """The text that bytes hold, how it is encoded, and the byte order mark in front of it.
+
+    Where it is not sure that they are a text, they stay unless they hold a marker or a secret.
+    """
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+    is_sure: bool = True
+
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_NOT_PRINTED: Final = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
+_SAMPLE: Final = 4096
+# The share of printed characters that makes bytes a text. Random bytes have 0.4 in UTF-8, and 0.85 in UTF-16.
+_PRINTED_SHARE: Final = 0.9
+_PRINTED_SHARE_WIDE: Final = 0.97
+_PDF: Final = b"%PDF-"  # refers to its parts by their place
+
+
+def find_text(data: bytes, media_type: str) -> EncodedText | None:
+    """Return the text that bytes hold, with U+FFFD for bytes that are wrong in it, or None if they are not a text."""
+    if not data or data.startswith(_PDF):
+        return None
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            text = data[len(mark) :].decode(encoding, "replace")
+            return EncodedText(text, encoding, mark) if _is_printed(text, _PRINTED_SHARE_WIDE) else None
+    other = _declared_encoding(media_type) or _guess_wide_encoding(data)
+    if other is not None:
+        return EncodedText(data.decode(other, "replace"), other)
+    has_zeros = b"\x00" in data
+    if has_zeros and not _is_printed(data[:_SAMPLE].decode("utf-8", "replace"), _PRINTED_SHARE):
+        return None
+    text = data.decode("utf-8", "replace")
+    is_printed = _is_printed(text, _PRINTED_SHARE)
+    return EncodedText(text, "utf-8", is_sure=is_printed) if is_printed or not has_zeros else None
+
+
+def _is_printed(text: str, least: float) -> bool:
+    """Is at least this share of the characters printed?"""
+    return len(_NOT_PRINTED.findall(text)) <= (1 - least) * len(text) + 1
+
+
+def _declared_encoding(media_type: str) -> str | None:
+    """Return the encoding that the media type of a text names, if it is one of texts and not UTF-8."""
+    charset = _CHARSET.search(media_type) if is_text_type(media_type) else None
+    if charset is None:
+        return None
+    try:
+        encoding = codecs.lookup(charset[1]).name
+        return encoding if encoding not in ("utf-8", "ascii") and b" ".decode(encoding, "replace") is not None else None
+    except (LookupError, ValueError):
+        return None
+
+
+def _guess_wide_encoding(data: bytes) -> str | None:
+    """Return UTF-16 in its byte order if the beginning reads as a text in it; some of its bytes are zeros."""
+    sample = data[:_SAMPLE]
+    if b"\x00" not in sample:
+        return None
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text = sample[: len(sample) & ~1].decode(encoding, "replace")
+        if _is_printed(text, _PRINTED_SHARE_WIDE) and _is_wide(text):
+            return encoding
+    return None
+
+
+def _is_wide(text: str) -> bool:
+    """Does a text that was read as UTF-16 hold ASCII, as all texts do? Other bytes that are read so hold hardly any."""
+    return sum(char < "\x80" for char in text) >= len(text) / 50 and "\x00" not in text
+
+
 # Content blocks
 
 
@@ -104,6 +269,32 @@ class Piece:
         meta = {key: value for key, value in self.block.get("_meta", {}).items() if key != CODEC_META_KEY}
         rest = {key: value for key, value in self.block.items() if key != "_meta"}
         return {**rest, "text": text} | ({"_meta": meta} if meta else {})
+
+    def with_marker(self, text: str) -> Piece:
+        """Return the piece with a text in which one more marker was made inert."""
+        block = self.with_text(text)
+        if "resource" in block:
+            block = {**self.block, "resource": {**self.block["resource"], "text": text}}
+        return replace(self, block=block, text=text, report=self.report + CleaningReport({MARKER: 1}))
+
+
+def read_blocks(blocks: Iterable[Block], cleaner: Cleaner) -> list[Piece]:
+    """Clean the blocks of a result. A reader may join their texts: no marker is left that lies across blocks."""
+    pieces = [read_block(block, cleaner) for block in blocks]
+    places = [at for at, piece in enumerate(pieces) if piece.text]
+    if len(places) < 2:
+        return pieces
+    # Of a long text only its ends can be part of such a marker; between them stands what no marker contains.
+    texts = [pieces[at].text or "" for at in places]
+    ends = [text if len(text) <= 2 * _SEAM else f"{text[:_SEAM]}‹{text[-_SEAM:]}" for text in texts]
+    starts = [0, *accumulate(map(len, ends))]
+    for start, end, _ in find_markers("".join(ends), cleaner.sanitize.token_finder):
+        owner = bisect_right(starts, start) - 1
+        if end > starts[owner + 1]:
+            text = pieces[places[owner]].text or ""
+            opener = start - starts[owner] + len(text) - len(ends[owner])
+            pieces[places[owner]] = pieces[places[owner]].with_marker(f"{text[:opener]}‹{text[opener + 1 :]}")
+    return pieces
 
 
 def read_block(block: Block, cleaner: Cleaner) -> Piece:
@@ -139,8 +330,10 @@ def _read_block(block: Block, cleaner: Cleaner) -> Piece:
             data = decode_base64(block.get("data"))
             if data is not None:
                 rest = _clean_fields(block, ("data",), cleaner)
-                whole = {**rest.block, "data": block["data"]}
-                return replace(rest, block=whole, data=data, media_type=whole["mimeType"])
+                result = cleaner.blob(data, block["mimeType"])
+                whole = {**rest.block, "data": _write_base64(result.value, data, block["data"])}
+                report = rest.report + result.report
+                return replace(rest, block=whole, report=report, data=result.value, media_type=whole["mimeType"])
         case "resource" if isinstance(block.get("resource"), Mapping):
             piece = _resource(block, cleaner)
             if piece is not None:
@@ -187,7 +380,7 @@ def decode_base64(data: object) -> bytes | None:
 def is_text_type(media_type: str) -> bool:
     """Are bytes of this media type read as text?"""
     plain = media_type.partition(";")[0].strip().lower()
-    return plain.startswith("text/") or plain.partition("/")[2].rpartition("+")[2] in _TEXT_TYPES
+    return plain.startswith("text/") or plain.partition("/")[2].rpartition("+")[2].removeprefix("x-") in _TEXT_TYPES
 
 
 def _text(block: Block, cleaner: Cleaner) -> Piece:
@@ -203,8 +396,8 @@ def _text(block: Block, cleaner: Cleaner) -> Piece:
 def _resource(block: Block, cleaner: Cleaner) -> Piece | None:
     """Clean a resource, or return None if it holds neither a text nor a blob."""
     inner = block["resource"]
-    text, blob, uri = inner.get("text"), inner.get("blob"), inner.get("uri")
-    data = None if isinstance(text, str) else decode_base64(blob)
+    text, blob, uri = inner.get("text"), str(inner.get("blob", "")), inner.get("uri")
+    data = None if isinstance(text, str) or not isinstance(inner.get("blob"), str) else decode_base64(blob)
     if not isinstance(uri, str) or (data is None and not isinstance(text, str)):
         return None
     rest = _clean_fields(block, ("resource",), cleaner)
@@ -222,14 +415,14 @@ def _resource(block: Block, cleaner: Cleaner) -> Piece | None:
         result = cleaner.text(inner["text"])
         block = {**rest.block, "resource": resource | {"text": result.value}}
         return Piece(block, report + result.report, result.value, None, media_type, rest.annotations)
-    decoded = None
-    with suppress(UnicodeDecodeError):
-        decoded = data.decode() if is_text_type(media_type) else None
-    if decoded is not None and (result := cleaner.text(decoded)).value != decoded:
-        data, report = result.value.encode("utf-8", "replace"), report + result.report
-        blob = base64.b64encode(data).decode()
-    block = {**rest.block, "resource": resource | {"blob": blob}}
-    return Piece(block, report, None, data, media_type, rest.annotations)
+    clean = cleaner.blob(data, media_type)
+    block = {**rest.block, "resource": resource | {"blob": _write_base64(clean.value, data, blob)}}
+    return Piece(block, report + clean.report, None, clean.value, media_type, rest.annotations)
+
+
+def _write_base64(data: bytes, before: bytes, written: str) -> str:
+    """Return the bytes in base64, as they were written if they are the same as before."""
+    return written if data is before else base64.b64encode(data).decode()
 
 
 def _clean_fields(block: Block, content: Sequence[str], cleaner: Cleaner) -> Piece:

@@ -117,9 +117,15 @@ def strip_invisibles(text: str) -> tuple[str, dict[str, int]]:
     counts.update(kinds_of(text, plain := _PLAIN if _RIGHT_TO_LEFT.search(text) else _PLAIN_LEFT_TO_RIGHT))
     text = plain.sub("", text)
     parts = _RUN.split(text)
+    judged: dict[tuple[str, str, str], str] = {}  # a run is judged once for the same neighbours, unless it may direct
     for place in range(1, len(parts), 2):
         run = parts[place]
-        rest = _keep_meaningful(parts, place)
+        around = parts[place - 1][-1:], run, parts[place + 1][:1]
+        rest = judged.get(around)
+        if rest is None:
+            rest = _keep_meaningful(parts, place)
+            if _DIRECTION.isdisjoint(run) or _right_to_left(around[0]):
+                judged[around] = rest
         if rest != run:
             counts.update(_KIND_OF[char] for char in run)
             counts.subtract(_KIND_OF[char] for char in rest)

@@ -1,205 +1,245 @@
 """Chat-template and role markers: find them in a text without stray invisible characters, and make them inert.
 
-A marker is recognised by a normalised shadow of its name (compatibility forms, case, look-alikes, marks), and only its
-delimiters are replaced: `<|im_start|>` becomes `‹|im_start|›`. Nothing is removed, because the text on both sides of a
-removed marker could form a new one.
+Which markers there are is in data/markers.toml, by families of models. They are searched for in a folded view of the
+text (compatibility forms, case, look-alikes, marks), and once more in a view with its escapes decoded. Only delimiters
+are replaced: `<|im_start|>` becomes `‹|im_start|›`. Nothing is removed, because the text on both sides of a removed
+marker could form a new one; and no marker contains ‹ or ›, so none can form around an inert one.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote
 
-from leafgate.clean.invisibles import COMBINING, INVISIBLE, char_class
+import numpy as np
+
+from leafgate.clean.invisibles import COMBINING, INVISIBLE
 from leafgate.clean.result import replace_spans
-from leafgate.clean.sieve import Needle, make_needle
-from leafgate.data import load_table
+from leafgate.clean.sieve import either, named, one_of, rest, sequence, words
+from leafgate.data import check_types, load_table
 
 MARKER: Final = "chat-marker"
-ANGLE: Final = "angle"
-SQUARE: Final = "square"
-LOW_LINE: Final = "low-line"
-SHAPES: Final = (ANGLE, SQUARE, LOW_LINE)
 
-_TABLE: Final = load_table("markers", {"delimiters": dict, "names": dict, "look_alikes": dict})
-_OPEN, _CLOSE, _BAR, _SQUARE_OPEN, _SQUARE_CLOSE, _LOW_LINE = (
-    _TABLE["delimiters"][name] for name in ("open", "close", "bar", "square_open", "square_close", "low_line")
-)
-EXOTIC_OPENERS: Final = _OPEN[1:] + _SQUARE_OPEN[1:] + _LOW_LINE[1:]
-_BAR_NAMES: Final = frozenset(_TABLE["names"]["bar"].split())
-_ANGLE_NAMES, _SQUARE_NAMES = ("|".join(_TABLE["names"][shape].split()) for shape in (ANGLE, SQUARE))
-_SQUARE_CAPITALS: Final = "THINK"  # a marker only in capitals: [think] is a word in brackets
-_LOW_LINE_NAME: Final = "system"
+_TABLE: Final = load_table("markers", {"families": list, "look_alikes": dict})
 
-_GAP: Final = r"\s{0,8}"
-_ANGLE: Final = re.compile(
-    rf"""
-    <{_GAP}(?:
-        \| (?P<bar>[^<>|]{{1,80}}) \|{_GAP}>
-      | \| (?P<half>[a-z][a-z0-9_]{{2,40}}) >
-      | (?P<tail>[a-z][a-z0-9_]{{2,40}}) \|>
-      | (?P<angle>(?:/{_GAP})?(?:{_ANGLE_NAMES})){_GAP}>
-      | <{_GAP}(?P<sys>(?:/{_GAP})?sys){_GAP}>{_GAP}>
-    )
-    """,
-    re.VERBOSE | re.IGNORECASE | re.ASCII,
-)
-_ANGLE_WITHOUT_BARS: Final = re.compile(
-    # two classes first: most tags end there
-    rf"<(?=[\s/<]|[abefgirstu][a-z_])(?=/[\s/<]|/[abefgirstu][a-z_]|[^/]){_GAP}(?:(?P<angle>(?:/{_GAP})?(?:{_ANGLE_NAMES})){_GAP}>|<{_GAP}(?P<sys>(?:/{_GAP})?sys){_GAP}>{_GAP}>)",
-    re.IGNORECASE | re.ASCII,
-)
-_SQUARE: Final = re.compile(
-    rf"\[{_GAP}(?P<square>(?:/{_GAP})?(?:{_SQUARE_NAMES}|(?-i:{_SQUARE_CAPITALS}))){_GAP}\]", re.IGNORECASE | re.ASCII
-)
-_LOW: Final = re.compile(rf"__{_GAP}(?P<low>{_LOW_LINE_NAME}){_GAP}__", re.IGNORECASE | re.ASCII)
 
-# The same shapes with every form of the delimiters and free names; the name is then looked up by its shadow.
-_WIDE_GAP: Final = rf"[\s{char_class(COMBINING, INVISIBLE)}]{{0,8}}"
-_FREE: Final = rf"[^{_OPEN}{_CLOSE}{_BAR}]"
-_WIDE_ANGLE: Final = re.compile(
-    rf"""
-    [{_OPEN}] {_WIDE_GAP} (?:
-        [{_BAR}] (?P<bar>{_FREE}{{1,80}}) [{_BAR}] {_WIDE_GAP} [{_CLOSE}]
-      | [{_BAR}] (?P<half>{_FREE}{{3,40}}) [{_CLOSE}]
-      | (?P<tail>{_FREE}{{3,40}}) [{_BAR}] {_WIDE_GAP} [{_CLOSE}]
-      | (?P<angle>{_FREE}{{1,48}}) [{_CLOSE}]
-      | [{_OPEN}] {_WIDE_GAP} (?P<sys>{_FREE}{{3,24}}) [{_CLOSE}] {_WIDE_GAP} [{_CLOSE}]
-    )
-    """,
-    re.VERBOSE,
-)
-_WIDE_SQUARE: Final = re.compile(
-    rf"[{re.escape(_SQUARE_OPEN)}](?P<square>[^{re.escape(_SQUARE_OPEN + _SQUARE_CLOSE)}]{{3,40}})"
-    rf"[{re.escape(_SQUARE_CLOSE)}]"
-)
-_WIDE_LOW: Final = re.compile(
-    # the closing lines may open the next marker, so they are matched by a lookahead
-    rf"[{_LOW_LINE}]{_WIDE_GAP}[{_LOW_LINE}]"
-    rf"(?=(?P<low>[^{_LOW_LINE}]{{3,24}})(?P<close>[{_LOW_LINE}]{_WIDE_GAP}[{_LOW_LINE}]))"
-)
-_STRIKE: Final = re.compile(r"<(/?)s((?:\s[^<>]{0,200})?)>", re.IGNORECASE | re.ASCII)
+# Folding
 
-_TURN: Final = re.compile(r"((?:\A|\n)\s{0,8}\n\s{0,8})(Human|Assistant|System|User):", re.IGNORECASE)
-
-MARKER_OPENER: Final = re.compile(rf"[<\[{EXOTIC_OPENERS}]|__")
-_GENERIC_NAME: Final = re.compile(r"(?=.*[^\W\d_])[\w.:/+-]{2,72}")
-_ANGLE_NAME: Final = re.compile(rf"/?\s*(?:{_ANGLE_NAMES}|s)")
-_SQUARE_NAME: Final = re.compile(rf"/?\s*(?:{_SQUARE_NAMES})")
-_SYS_NAME: Final = re.compile(r"/?\s*sys")
-_SQUASH: Final = str.maketrans("", "", " \t\n\r\f\v_-\u00a0\u2000\u2001\u2002\u2003\u2009\u202f\u3000")
-_RESERVED_NAME: Final = re.compile(r"(?:reservedspecialtoken|image|extra|dummy|unused|placeholder|audio|endofturn)\d*")
-
-_DROP: Final[dict[int, str | None]] = {
-    point: None for low, high in (*COMBINING, *INVISIBLE) for point in range(low, min(high, 0xE01EF) + 1)
+_VARIANTS: Final = {
+    line[0]: "".join(line[1:].split()) for line in _TABLE["look_alikes"]["delimiters"].split("\n") if line
 }
-_LOOK_ALIKES: Final = str.maketrans(_TABLE["look_alikes"]["these"], _TABLE["look_alikes"]["letters"])
-_FOLD: Final = _DROP | _LOOK_ALIKES
+_READ_AS: Final = {
+    **{each: char for char, variants in _VARIANTS.items() for each in variants},
+    **dict(zip(_TABLE["look_alikes"]["these"], _TABLE["look_alikes"]["letters"], strict=True)),
+}
+# U+FFFD stands for bytes that are not text; a reader may drop them.
+_DROPPED: Final = frozenset(
+    {"\ufffd", *(chr(point) for low, high in (*COMBINING, *INVISIBLE) for point in range(low, min(high, 0xE01EF) + 1))}
+)
 
 
 def shadow(text: str) -> str:
     """Fold compatibility forms, case, look-alikes and marks. The result is only compared, never shown."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(_FOLD)
+    return text.lower() if text.isascii() else "".join(map(_fold, text))
 
 
-def neutralise_markers(text: str, shapes: Sequence[str] = SHAPES) -> tuple[str, dict[str, int]]:
-    """Replace the delimiters of every marker by ‹ and ›. `shapes`: which delimiters the text may hold."""
-    plain = text.isascii()
-    markers = _Markers()
-    if ANGLE in shapes:
-        text = (_ANGLE if "|" in text else _ANGLE_WITHOUT_BARS).sub(markers.angle, text)
-        text = text if plain else _WIDE_ANGLE.sub(markers.wide_angle, text)
-    if SQUARE in shapes:
-        text = _SQUARE.sub(markers.square, text)
-        text = text if plain else _WIDE_SQUARE.sub(markers.wide_square, text)
-    if LOW_LINE in shapes:
-        text = _LOW.sub(markers.low, text)
-        text = text if plain else _neutralise_wide_low_lines(text, markers)
-    if ANGLE in shapes:
-        text = _neutralise_sentence_marks(text, markers)
-    return text, {MARKER: markers.count} if markers.count else {}
+@lru_cache(maxsize=8192)
+def _fold(char: str) -> str:
+    """Return what a character is read as: nothing, or one or more characters in lower case."""
+    return _fold_form(char).lower()
 
 
-def marker_needles(shape: str) -> Iterator[Needle]:
-    """Yield what the first bytes of a marker of this shape can be, for a sieve."""
-    opener, extra, names, exotic = {
-        ANGLE: ("<", "|<", _ANGLE_NAMES, _OPEN[1:]),
-        SQUARE: ("[", "|@", f"{_SQUARE_NAMES}|think", _SQUARE_OPEN[1:]),
-        LOW_LINE: ("__", "", _LOW_LINE_NAME, _LOW_LINE[1:]),
-    }[shape]
-    first = make_needle(opener)
-    above, spaces = range(0x80, 0x100), b" \t\n\r\f\v"
-    yield from (make_needle(char) for char in exotic)
-    yield from ((*first, letter) for letter in (above, spaces, extra.encode()))
-    slash = (b"/",)
-    heads = {name[:3] for name in re.sub(r"[^a-z_|]", "", names).split("|") if name}
-    for head in heads | ({"s"} if shape == ANGLE else set()):
-        letters = make_needle(head, any_case=True)
-        if head == "s":
-            letters = (*letters, b">")
-        for lead in (first, (*first, *slash)):
-            yield (*lead, *letters)
-            yield (*lead, letters[0], above)
-            if len(head) > 1:
-                yield (*lead, *letters[:2], above)
-    yield (*first, *slash, (*spaces, *above))
+def _fold_form(text: str) -> str:
+    """Fold everything but the case."""
+    folded: list[str] = []
+    for char in unicodedata.normalize("NFKD", "".join(_READ_AS.get(each, each) for each in text)):
+        if char not in _DROPPED:
+            low = char.lower()
+            letter = _READ_AS.get(low, low)
+            folded.append(char if letter == low else letter if low == char else letter.upper())
+    return "".join(folded)
 
 
-class _Markers:
-    """Checks each match in one text and counts the markers among them."""
+class _View:
+    """A text as a pattern reads it, and where the places of the view are in the text."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.instructions = False  # does the text use Llama 2 or Mistral markers, where <s> and </s> are markers too?
+    def __init__(self, text: str) -> None:
+        self.source = text
+        self._ends: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
+        if text.isascii():
+            self.text = text.lower()
+            return
+        folds = {ord(char): _fold(char) for char in set(text)}
+        self.text = text.translate(folds)
+        others = [point for point, fold in folds.items() if len(fold) != 1]
+        if others:
+            points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+            sizes = np.ones(max(folds) + 1, np.uint8)
+            sizes[others] = [len(folds[point]) for point in others]
+            self._ends = np.cumsum(sizes[points], dtype=np.int64)
 
-    def _inert(self, opening: str, name: str, closing: str) -> str:
-        self.count += 1
-        return f"‹{opening}{name.strip()}{closing}›"
+    def spans(self, spans: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Return the spans of the text that these spans of the view, none of them empty, were made of."""
+        if self._ends is None or not spans:
+            return spans
+        places = np.array(spans) - (0, 1)
+        return [(first, last + 1) for first, last in np.searchsorted(self._ends, places, "right").tolist()]
 
-    def angle(self, spot: re.Match[str]) -> str:
-        kind = spot.lastgroup
-        raw = spot[kind or 0]
-        match kind:
-            case "bar" if _is_bar_name(raw, tight=not any(map(str.isspace, spot[0]))):
-                return self._inert("|", raw, "|")
-            case "half" if _is_known_bar_name(raw):
-                return self._inert("|", raw, "")
-            case "tail" if _is_known_bar_name(raw):
-                return self._inert("", raw, "|")
-            case "angle":
-                return self._inert("", raw, "")
-            case "sys":
-                self.instructions = True
-                return self._inert("‹", raw, "›")
-        return spot[0]
 
-    def wide_angle(self, spot: re.Match[str]) -> str:
-        if spot[0].isascii():
-            return spot[0]
-        kind = spot.lastgroup
-        name = _ANGLE_NAME if kind == "angle" else _SYS_NAME
-        if kind in ("angle", "sys") and not name.fullmatch(shadow(spot[kind]).strip()):
-            return spot[0]
-        return self.angle(spot)
+# The table of markers
 
-    def square(self, spot: re.Match[str]) -> str:
-        self.instructions = True
-        return self._inert("", spot["square"], "")
 
-    def wide_square(self, spot: re.Match[str]) -> str:
-        if spot[0].isascii() or not _SQUARE_NAME.fullmatch(shadow(spot["square"]).strip()):
-            return spot[0]
-        return self.square(spot)
+@dataclass(frozen=True)
+class _Token:
+    """One marker of the table. `is_exact`: in this case only. `needs_company`: beside others of its families only."""
 
-    def low(self, spot: re.Match[str]) -> str:
-        return self._inert("", spot["low"], "")
+    text: str
+    families: frozenset[str] = frozenset()
+    is_exact: bool = False
+    needs_company: bool = False
 
-    def sentence(self, spot: re.Match[str]) -> str:
-        return self._inert("", f"{spot[1]}s", "")
+
+_DIGITS: Final = "0123456789"
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_KINDS: Final = {"{N}": one_of(_DIGITS, 5), "{WORD}": one_of(f"{_LETTERS}{_DIGITS}_.:-", 64)}
+_STEP: Final = re.compile(r"\{N\}|\{WORD\}|.", re.DOTALL)
+_BARRED: Final = re.compile(r"<\|(?P<name>[^\"]+)\|>")
+_TAG: Final = re.compile(r"<(?P<name>[\w:.={}-]+)>")
+_SQUASH: Final = str.maketrans("", "", " \t\n\r\f\v_-\u00a0\u2000\u2001\u2002\u2003\u2009\u202f\u3000")
+
+
+def _read_tokens() -> Iterator[_Token]:
+    for family in _TABLE["families"]:
+        check_types("markers.toml", family, dict.fromkeys(("name", "source", "tokens", "exact", "beside"), str))
+        for key in ("tokens", "exact", "beside"):
+            for text in family.get(key, "").split():
+                yield _Token(text, frozenset({family["name"]}), key != "tokens", key == "beside")
+
+
+class _Tokens:
+    """The tokens of one form, by their names."""
+
+    def __init__(self, find_name: Callable[[_Token], str | None], key: Callable[[str], str] = str) -> None:
+        self._key = key
+        self._by_name: dict[str, _Token] = {}
+        self.spellings: dict[tuple[str, ...], None] = {}
+        for token in _read_tokens():
+            name = find_name(token)
+            if name is not None:
+                steps = tuple(step if step in _KINDS else _fold(step) for step in _STEP.findall(name))
+                self.spellings[steps] = None
+                self._add("".join(step if step in _KINDS else key(step) for step in steps), token)
+        self._patterns = [
+            (re.compile("".join(_KINDS[s].regex if s in _KINDS else re.escape(s) for s in _STEP.findall(name))), token)
+            for name, token in self._by_name.items()
+            if "{" in name
+        ]
+
+    def _add(self, name: str, token: _Token) -> None:
+        known = self._by_name.get(name)
+        if known is not None:
+            families = known.families | token.families
+            needs_company = known.needs_company and token.needs_company
+            token = replace(known, families=families, is_exact=needs_company, needs_company=needs_company)
+        self._by_name[name] = token
+
+    def find(self, name: str) -> _Token | None:
+        """Return the token of this folded name."""
+        name = self._key(name)
+        token = self._by_name.get(name)
+        if token is None:
+            token = next((token for pattern, token in self._patterns if pattern.fullmatch(name)), None)
+        return token
+
+
+def _name_in(form: re.Pattern[str], token: _Token) -> str | None:
+    match = form.fullmatch(token.text)
+    return match["name"] if match else None
+
+
+_BAR_TOKENS: Final = _Tokens(lambda token: _name_in(_BARRED, token), lambda name: name.translate(_SQUASH))
+_TAG_TOKENS: Final = _Tokens(lambda token: _name_in(_TAG, token))
+_LITERALS: Final = _Tokens(
+    lambda token: None if _BARRED.fullmatch(token.text) or _TAG.fullmatch(token.text) else token.text
+)
+_SENTENCE: Final = "s"  # <s> and </s> are HTML too, and have rules of their own
+_SENTENCE_MARK: Final = _Token("<s>")
+_GENERIC: Final = _Token("<|{WORD}|>")
+_SENTENCE_FAMILY: Final = "Llama 2 and Mistral"
+
+
+# The pattern
+
+_BLANKS: Final = " \t\n\r\f\v"
+_GAP: Final = one_of(_BLANKS, 8, 0)
+_OPEN, _BAR, _CLOSE = one_of("<"), one_of("|"), one_of(">")
+_SLASH: Final = either(sequence(one_of("/"), _GAP), sequence())
+_TAG_END: Final = rest(
+    rf"(?:{_GAP.regex}/?{_GAP.regex}>|(?=[{_BLANKS}]{{1,64}}[a-z0-9_:.-]{{1,64}}[{_BLANKS}]{{0,8}}=))"
+)
+_BAR_WORDS: Final = words(_BAR_TOKENS.spellings, _KINDS)
+_PATTERN: Final = either(
+    sequence(
+        _OPEN,
+        _GAP,
+        either(
+            sequence(_BAR, named("bar", rest(r"[^<>|‹›]{1,80}")), _BAR, _GAP, _CLOSE),
+            sequence(_BAR, named("half", _BAR_WORDS), _CLOSE),
+            sequence(named("tail", _BAR_WORDS), _BAR, _CLOSE),
+            sequence(named("tag", sequence(_SLASH, words([*_TAG_TOKENS.spellings, _SENTENCE], _KINDS))), _TAG_END),
+        ),
+    ),
+    named("literal", words(_LITERALS.spellings, _KINDS)),
+)
+_MARKERS: Final = re.compile(_PATTERN.regex)
+_BLANK: Final = re.compile(r"\s")
+_BEFORE_NAME: Final = f"/{_BLANKS}"
+_GENERIC_NAME: Final = re.compile(r"(?=.*[^\W\d_])[\w.:/+-]{2,72}")
+_JSON_OBJECT: Final = re.compile(r"\s?\{\s{0,4}\"")
+_SENTENCE_MARKS: Final = re.compile(r"<(/?)s>", re.IGNORECASE | re.ASCII)
+_STRIKE: Final = re.compile(r"<(/?)s(?:\s[^<>]{0,200})?>", re.IGNORECASE | re.ASCII)
+_MOST_STRIKES: Final = 10_000  # in one text; beyond, pairs are not looked for
+_PLACEHOLDER: Final = re.compile(r"<[c-hj-ortv-z]>")  # a letter that is not a tag of HTML
+_LIST: Final = re.compile(r"(?:[=(,:]|\b(?:return|in|yield))\s?\Z")  # what precedes a list in a program
+_TURN: Final = re.compile(r"((?:\A|\n)\s{0,8}\n\s{0,8})(Human|Assistant|System|User):", re.IGNORECASE)
+
+_Span = tuple[int, int, str]
+
+
+MARKER_NEEDLES: Final = _PATTERN.needles(_VARIANTS)
+MARKER_OPENER: Final = re.compile(f"[{_PATTERN.first_char(_VARIANTS)}]")
+
+
+def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
+    """Replace the delimiters of every marker by ‹ and ›."""
+    found = _find_markers(_View(text))
+    spans, count = found.spans, len(found.spans)
+    while spans:
+        text = replace_spans(text, spans)
+        # A free name may itself be a marker, which is visible now: <|__system__|>
+        has_inner = any(_MARKERS.search(shadow(inert)) for inert in {inert for _, _, inert in spans})
+        spans = _find_markers(_View(text)).spans if has_inner else []
+        count += len(spans)
+    if found.has_sentence_marks and (_SENTENCE_FAMILY in found.families or text.count("<s>") > _MOST_STRIKES):
+        text, more = _SENTENCE_MARKS.subn(r"‹\1s›", text)
+        count += more
+    elif found.has_sentence_marks:
+        spans = list(_find_sentence_marks(text))
+        text = replace_spans(text, spans)
+        count += len(spans)
+    return text, {MARKER: count} if count else {}
+
+
+def find_markers(text: str, own: TokenFinder) -> Sequence[_Span]:
+    """Return the spans of markers and of a reader's own tokens, with their inert forms. `<s>` is not among them."""
+    return [*_find_markers(_View(text)).spans, *own.spans(text)]
 
 
 def neutralise_turns(text: str) -> tuple[str, int]:
@@ -207,56 +247,239 @@ def neutralise_turns(text: str) -> tuple[str, int]:
     return _TURN.subn(r"\1\2‹:›", text)
 
 
-def _is_bar_name(raw: str, *, tight: bool) -> bool:
-    """Is this the name of a marker? Unknown names count only without spaces: `f <| x |> g` is a program."""
-    return (tight and _GENERIC_NAME.fullmatch(shadow(raw)) is not None) or _is_known_bar_name(raw)
+@dataclass(frozen=True)
+class _Found:
+    """The markers' spans with their inert forms, and their families. `<s>` and `</s>` are not among them."""
+
+    spans: Sequence[_Span]
+    families: set[str]
+    has_sentence_marks: bool
 
 
-def _is_known_bar_name(raw: str) -> bool:
-    name = shadow(raw).translate(_SQUASH)
-    return name in _BAR_NAMES or _RESERVED_NAME.fullmatch(name) is not None
+def _find_markers(view: _View) -> _Found:
+    """Find the markers.
 
-
-def _neutralise_wide_low_lines(text: str, markers: _Markers) -> str:
-    pieces: list[str] = []
-    done = 0
-    for match in _WIDE_LOW.finditer(text):
-        if match.start() >= done and shadow(match["low"]).strip() == _LOW_LINE_NAME:
-            pieces += (text[done : match.start()], markers.low(match))
-            done = match.end("close")
-    return "".join((*pieces, text[done:])) if pieces else text
-
-
-def _neutralise_sentence_marks(text: str, markers: _Markers) -> str:
-    """Make `<s>` and `</s>` inert where they are Llama's sentence marks and not HTML's strike-through.
-
-    Beside [INST] or <<SYS>> they are marks. Elsewhere a pair is HTML and stays; a `</s>` that closes nothing is a mark,
-    and so is a `<s>` that nothing closes, unless it reads as a type parameter: `<S>`, `Box<s>`, `<s>(`.
+    Each different match is judged once: a hostile text may hold millions.
     """
-    tags = list(_STRIKE.finditer(text))
-    if not tags:
-        return text
-    marks: list[re.Match[str]] = []
-    open_pairs: list[re.Match[str]] = []
-    for tag in tags:
-        if markers.instructions and not tag[2]:
-            marks.append(tag)
-        elif not tag[1]:
-            if not _is_type_parameter(text, tag):
-                open_pairs.append(tag)
-        elif open_pairs:
-            open_pairs.pop()
+    judged: dict[str, _Token | None] = {}
+    places: list[tuple[int, int]] = []
+    tokens: list[_Token] = []
+    start: int | None = 0
+    while start is not None:
+        matches, start = _MARKERS.finditer(view.text, start), None
+        for match in matches:
+            marker = match[0]
+            token = judged[marker] if marker in judged else judged.setdefault(marker, _judge(match))
+            if token is None:
+                start = match.start() + 1  # another marker may begin inside
+                break
+            places.append(match.span())
+            tokens.append(token)
+    families: set[str] = set()
+    spans: list[_Span] = []
+    lonely: list[tuple[_Span, _Token]] = []
+    inert_forms: dict[str, str | None] = {}
+    for place, token, (start, end) in zip(places, tokens, view.spans(places), strict=True):
+        raw = view.source[start:end]
+        if raw not in inert_forms:
+            inert_forms[raw] = inert = _write_inert(view, place, token)
+            families |= token.families if inert and not token.needs_company else set()
+        inert = inert_forms[raw]
+        if inert is None or (
+            raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])
+        ):
+            continue
+        if not token.needs_company or _JSON_OBJECT.match(view.text, place[1]):
+            spans.append((start, end, inert))
         else:
-            marks.append(tag)
-    marks += (tag for tag in open_pairs if tag[0] == "<s>")
-    marks.sort(key=re.Match.start)
-    return replace_spans(text, ((*tag.span(), markers.sentence(tag)) for tag in marks)) if marks else text
+            lonely.append(((start, end, inert), token))
+    company = [span for span, token in lonely if token.families & families]
+    spans = sorted((*spans, *company)) if company else spans
+    return _Found(spans, families, has_sentence_marks=_SENTENCE_MARK in judged.values())
 
 
-def _is_type_parameter(text: str, tag: re.Match[str]) -> bool:
+def _judge(match: re.Match[str]) -> _Token | None:
+    """Return the token that a match stands for; None if it is not a marker."""
+    kind = str(match.lastgroup)
+    name = match[kind]
+    match kind:
+        case "tag":
+            name = name.lstrip(_BEFORE_NAME)
+            return _SENTENCE_MARK if name == _SENTENCE else _TAG_TOKENS.find(name)
+        case "literal":
+            return _LITERALS.find(name)
+    token = _BAR_TOKENS.find(name) or _LITERALS.find(match[0])
+    is_generic = kind == "bar" and _GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])
+    return _GENERIC if token is None and is_generic else token
+
+
+def _write_inert(view: _View, place: tuple[int, int], token: _Token) -> str | None:
+    """Return the inert form of the marker at this place of the view; None if its case is another than its token's.
+
+    `<s>` and `</s>` have none either. Of a tag with attributes, only the opening delimiter is part of the match.
+    """
+    if token is _SENTENCE_MARK:
+        return None
+    match = _MARKERS.match(view.text, place[0])
+    assert match is not None
+    kind = str(match.lastgroup)
+    raw = view.source[slice(*view.spans([match.span(kind)])[0])]
+    is_tag = kind == "tag"
+    exact = token.text[1:-1] if is_tag else token.text
+    if token.is_exact and _fold_form(raw.lstrip(_BEFORE_NAME) if is_tag else raw) != exact:
+        return None
+    is_double = kind == "literal" and match[0][:2] in ("<<", "__")
+    name = raw.strip() if kind != "literal" else raw[2:-2] if is_double else raw[1:-1]
+    if is_double and match[0][0] == "<":
+        name = f"‹{name}›"
+    before, after = "|" * (kind in ("bar", "half")), "|" * (kind in ("bar", "tail"))
+    return f"‹{before}{name}{after}" + "›" * (not is_tag or match[0].endswith(">"))
+
+
+def _find_sentence_marks(text: str) -> Iterator[_Span]:
+    """Find `<s>` and `</s>` where they are Llama's sentence marks and not HTML's strike-through.
+
+    A pair is HTML and stays. A `</s>` that closes nothing is a mark, and so is a `<s>` that nothing closes, unless it
+    reads as a parameter: `<S>`, `Box<s>`, `(?P<s>`, `<h>, <s>, <l>`.
+    """
+    may_be_placeholder = _PLACEHOLDER.search(text) is not None
+    tags = list(_STRIKE.finditer(text))
+    is_mark = [False] * len(tags)
+    open_tags: list[int] = []
+    for number, tag in enumerate(tags):
+        if tag[1] and open_tags:
+            is_mark[open_tags.pop()] = False
+        elif tag[1]:
+            is_mark[number] = True
+        elif not _is_parameter(text, tag, may_be_placeholder=may_be_placeholder):
+            open_tags.append(number)
+            is_mark[number] = tag[0] == "<s>"
+    yield from ((*tag.span(), f"‹{tag[1]}s›") for tag, is_one in zip(tags, is_mark, strict=True) if is_one)
+
+
+def _is_parameter(text: str, tag: re.Match[str], *, may_be_placeholder: bool) -> bool:
     before = text[tag.start() - 1 : tag.start()] if tag.start() else ""
     after = text[tag.end() : tag.end() + 1]
-    word_before = before.isalnum() or before in ("_", ":")
-    return (tag[0] == "<S>" and (word_before or after in ("(", "", " ", ">", ",", ";", "{"))) or (
-        word_before and after in ("(", ">", ",", ";", "{", ")")
-    )
+    if before.isalnum() or before in ("_", ":", "\\"):
+        return True
+    if tag[0] == "<S>" and after in ("(", "", " ", ">", ",", ";", "{"):
+        return True
+    if not may_be_placeholder:
+        return False
+    line = text[max(0, tag.start() - 80) : tag.start()].rpartition("\n")[2]
+    line += text[tag.start() : tag.end() + 80].partition("\n")[0]
+    return _PLACEHOLDER.search(line) is not None
+
+
+# Escapes: %3C \u003c &#60;, also escaped again. A text that holds them is often decoded before a model reads it. Text
+# that was escaped for HTML by the book (&lt; and &gt;, nothing else) stays: it shows a marker, and is not one.
+
+_HEX: Final = f"{_DIGITS}abcdef"
+_CODE: Final = either(  # of the characters of markers; not of a blank, comma, ampersand, ..., which fill URLs
+    sequence(one_of("4567"), one_of(_HEX)),
+    sequence(one_of("3"), one_of(f"{_DIGITS}acde")),
+    sequence(one_of("2"), one_of("12def")),
+)
+_WIDE_CODE: Final = either(sequence(one_of("0"), one_of("0"), _CODE), rest("(?:ff|fe|20|22|25|27)[0-9a-f]{2}"))
+_BACKSLASHED: Final = either(sequence(one_of("u"), _WIDE_CODE), sequence(one_of("x"), _CODE))
+_ENTITY: Final = either(
+    sequence(one_of("#"), rest("(?:x0{0,6}[0-9a-f]{2,5}|0{0,6}[0-9]{2,6});?")),
+    words(("vert;", "verbar;", "lbrack;", "lsqb;", "rbrack;", "rsqb;", "lowbar;", "sol;", "colon;"), {}),
+)
+_ESCAPE: Final = either(
+    sequence(one_of("%"), either(sequence(one_of("2"), one_of("5"), rest(f"(?:25){{0,3}}{_CODE.regex}")), _CODE)),
+    sequence(one_of("%"), one_of("cdef"), one_of(_HEX), rest("(?:%[89ab][0-9a-f]){1,3}")),  # UTF-8
+    sequence(one_of("\\"), either(_BACKSLASHED, sequence(one_of("\\"), rest(rf"\\{{0,6}}{_BACKSLASHED.regex}")))),
+    sequence(one_of("&"), either(_ENTITY, sequence(*map(one_of, "amp;"), rest(rf"(?:amp;){{0,3}}{_ENTITY.regex}")))),
+)
+_ESCAPES: Final = re.compile(_ESCAPE.regex, re.IGNORECASE)
+_ALL_ESCAPES: Final = re.compile(f"{_ESCAPE.regex}|&(?:amp;){{0,4}}[lg]t;", re.IGNORECASE)
+ESCAPE_NEEDLES: Final = _ESCAPE.needles({})
+
+
+def neutralise_escaped_markers(text: str) -> tuple[str, dict[str, int]]:
+    """Make the markers inert that are written with escapes. Other escapes stay as they are."""
+    if not _ESCAPES.search(text):
+        return text, {}
+    found = _find_markers(_View(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text))).spans
+    if not found:
+        return text, {}
+    views, sources = _align(text)
+
+    def locate(place: int) -> tuple[int, int]:
+        """Return the span of the text that one character of the view was made of."""
+        part = bisect_right(views, place) - 1
+        if part % 2:
+            return sources[part], sources[part + 1]
+        start = sources[part] + place - views[part]
+        return start, start + 1
+
+    candidates = ((locate(start)[0], locate(end - 1)[1], inert) for start, end, inert in found)
+    spans = [span for span in candidates if _ESCAPES.search(text, *span[:2])]
+    return replace_spans(text, spans), {MARKER: len(spans)} if spans else {}
+
+
+def _align(text: str) -> tuple[list[int], list[int]]:
+    """Return where the plain parts (even) and the escapes (odd) begin in the decoded text and in the text itself."""
+    views, sources = [0], [0]
+    for match in _ALL_ESCAPES.finditer(text):
+        views.append(views[-1] + match.start() - sources[-1])
+        sources.append(match.start())
+        views.append(views[-1] + len(_decode(match[0])))
+        sources.append(match.end())
+    return views, [*sources, len(text)]
+
+
+@lru_cache(maxsize=4096)
+def _decode(escape: str) -> str:
+    """Return the character of an escape; the escape itself if it has none."""
+    if escape[0] == "&":
+        plain = html.unescape("&" + re.sub("(?i)amp;", "", escape[1:]))
+        return plain if len(plain) == 1 else escape
+    if escape.count("%") > 1:
+        plain = unquote(escape, errors="ignore")
+        return plain if len(plain) == 1 else escape
+    digits = re.sub(r"(?i)^%(?:25)*|^\\+[ux]", "", escape)
+    return chr(int(digits, 16))
+
+
+# The special tokens of a client's own map
+
+
+class TokenFinder:
+    """Searches for the special tokens of one map, literally.
+
+    Tokens of letters, digits and blanks alone are words of ordinary text, and are left out.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        searched = {
+            token for token in tokens if len(token) > 1 and not re.fullmatch(r"[\w\s]*|.*[‹›].*", token, re.DOTALL)
+        }
+        self._regex = re.compile(words(sorted(searched), {}).regex) if searched else None
+
+    def find_texts(self, texts: Sequence[str]) -> set[str]:
+        """Return those of the texts that hold a token."""
+        return set() if self._regex is None else set(filter(self._regex.search, texts))
+
+    def spans(self, text: str) -> Iterator[_Span]:
+        """Yield the spans of the tokens, with their inert forms."""
+        if self._regex is not None:
+            yield from ((*match.span(), _break(match)) for match in self._regex.finditer(text))
+
+    def neutralise(self, text: str) -> tuple[str, dict[str, int]]:
+        """Make each token inert: its first and last characters become ‹ and ›, in tokens inside tokens too."""
+        count = found = 0
+        if self._regex is not None:
+            text, found = self._regex.subn(_break, text)
+            while found:
+                count += found
+                text, found = self._regex.subn(_break, text)
+        return text, {MARKER: count} if count else {}
+
+
+def _break(match: re.Match[str]) -> str:
+    token = match[0]
+    if not token[0].isalnum():
+        return f"‹{token[1:-1]}›" if not token[-1].isalnum() else f"‹{token[1:]}"
+    return re.sub(r"[^\w\s]", "‹", token, count=1)

@@ -10,13 +10,23 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
-from leafgate.clean.invisibles import CONTROLS, INVISIBLE, SURROGATES, char_class, strip_invisibles
-from leafgate.clean.markers import MARKER, MARKER_OPENER, SHAPES, marker_needles, neutralise_markers, neutralise_turns
+from leafgate.clean.invisibles import CONTROLS, INVISIBLE, SURROGATES, char_class, strip_invisibles, without
+from leafgate.clean.markers import (
+    ESCAPE_NEEDLES,
+    MARKER,
+    MARKER_NEEDLES,
+    MARKER_OPENER,
+    TokenFinder,
+    neutralise_escaped_markers,
+    neutralise_markers,
+    neutralise_turns,
+)
 from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
-from leafgate.clean.sieve import Needle, Sieve, make_needle, utf8
+from leafgate.clean.sieve import Needle, Sieve, either, one_of, rest, sequence, utf8
 
 SEQUENCE: Final = "escape-sequence"
 CONTROL: Final = "control"
@@ -34,6 +44,12 @@ class SanitizePolicy:
     trusted_hosts: tuple[str, ...] = ()  # links to these hosts and their subdomains are not checked
     legacy_turns: bool = False  # also make "Human:" and "Assistant:" after an empty line inert
     max_depth: int = MAX_DEPTH
+    tokens: tuple[str, ...] = ()  # special tokens of the reader's own map: searched for literally
+
+    @cached_property
+    def token_finder(self) -> TokenFinder:
+        """The search for `tokens`, kept with the policy."""
+        return TokenFinder(self.tokens)
 
 
 DEFAULT: Final = SanitizePolicy()
@@ -41,20 +57,28 @@ DEFAULT: Final = SanitizePolicy()
 
 def sanitize_text(text: str, policy: SanitizePolicy = DEFAULT) -> Cleaned[str]:
     """Sanitize a text."""
-    work = _find_work(text)
-    if not work and not policy.escape_html and not policy.legacy_turns:
+    return _sanitize(text, policy, _find_work(text))
+
+
+def _sanitize(text: str, policy: SanitizePolicy, work: Collection[str]) -> Cleaned[str]:
+    if not work and not policy.escape_html and not policy.legacy_turns and not policy.tokens:
         return Cleaned(text)
     removed: Counter[str] = Counter()
     flagged: dict[str, int] = {}
-    if _UNPRINTED in work:
-        for strip in (strip_escapes, strip_invisibles):
-            text, counts = strip(text)
+    is_unprinted = _UNPRINTED in work
+    stages = (
+        (is_unprinted, strip_escapes),
+        (is_unprinted, strip_invisibles),
+        (bool(policy.tokens), policy.token_finder.neutralise),
+        (is_unprinted or _MARKED in work, neutralise_markers),
+        (is_unprinted or _ESCAPED in work, neutralise_escaped_markers),
+        (bool(policy.tokens), policy.token_finder.neutralise),
+    )
+    for is_needed, clean in stages:
+        if is_needed:
+            text, counts = clean(text)
             removed.update(counts)
-    shapes = SHAPES if _UNPRINTED in work else [shape for shape in SHAPES if shape in work]
-    if shapes:
-        text, counts = neutralise_markers(text, shapes)
-        removed.update(counts)
-    if work:
+    if is_unprinted or _LINKED in work:
         text, links = check_links(text, policy.links, policy.trusted_hosts)
         if links and policy.links == "flag":
             flagged[LINK] = links
@@ -93,47 +117,42 @@ def sanitize_json(value: Any, policy: SanitizePolicy = DEFAULT) -> Cleaned[Any]:
 
 def find_suspect_texts(texts: Sequence[str], policy: SanitizePolicy = DEFAULT) -> set[str]:
     """Return those of the texts that sanitizing may change or flag; the others are clean."""
-    return set(texts) if policy.escape_html or policy.legacy_turns else _SIEVE.find_texts(texts)
+    if policy.escape_html or policy.legacy_turns:
+        return set(texts)
+    return _SIEVE.find_texts(texts) | policy.token_finder.find_texts(texts)
 
 
 # Which stages does a text need?
 
 _UNPRINTED: Final = "unprinted"
 _LINKED: Final = "linked"
+_MARKED: Final = "marked"
+_ESCAPED: Final = "escaped"
 _SHORT: Final = 300  # characters below which regular expressions are quicker
-_UNPRINTED_CHAR: Final = re.compile(f"[{char_class(CONTROLS, SURROGATES, INVISIBLE)}]")
 
 
 def _unprinted_needles() -> Iterator[Needle]:
-    yield (b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c" + bytes(range(0x0E, 0x20)) + b"\x7f",)
-    yield (b"\xc2", range(0x80, 0xA0))
-    yield (b"\xed", range(0xA0, 0xC0))  # surrogates
-    yield (b"\xf3", b"\xa0")  # the plane of tags and selectors
-    for low, high in INVISIBLE:
-        if low < 0xE0000 or high > 0xE0FFF:
-            yield from (make_needle(chr(point)) for point in range(low, high + 1))
-
-
-_SIEVE: Final = Sieve(
-    {
-        _UNPRINTED: _unprinted_needles(),
-        _LINKED: (make_needle("]("), make_needle("]:"), make_needle("<img", any_case=True)),
-        **{shape: marker_needles(shape) for shape in SHAPES},
-    }
-)
+    ranges = (*CONTROLS, *SURROGATES, *INVISIBLE)
+    yield (tuple(point for low, high in ranges for point in range(low, min(high, 0x7F) + 1)),)
+    heads: dict[bytes, list[int]] = {}
+    for low, high in ranges:
+        for point in range(max(low, 0x80), high + 1):
+            encoded = utf8(chr(point))
+            # the plane of tags and selectors holds nothing else
+            *head, last = encoded[:2] if 0xE0000 <= point <= 0xE0FFF else encoded
+            heads.setdefault(bytes(head), []).append(last)
+    yield from ((*((byte,) for byte in head), tuple(lasts)) for head, lasts in heads.items())
 
 
 def _find_work(text: str) -> Collection[str]:
     """Return the families of needles that the text may hold."""
     if len(text) >= _SHORT:
         return _SIEVE.families(utf8(text))
-    unprinted = (_UNPRINTED,) if _UNPRINTED_CHAR.search(text) else ()
-    return (*unprinted, _LINKED, *SHAPES) if MARKER_OPENER.search(text) or "]" in text else unprinted
+    return [family for family, sign in _SIGNS.items() if sign.search(text)]
 
 
 # Terminal sequences and control characters
 
-_CONTROL = char_class(CONTROLS)
 # A string sequence (OSC, DCS, ...) ends at its terminator or is not one: its body holds no control character and no
 # line break. An unterminated opening therefore removes no text, and no character is examined twice.
 _BODY = r"[^\x00-\x1f\x7f-\x9f]*"
@@ -144,9 +163,15 @@ _SEQUENCE = rf"""
   | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}       # DCS SOS PM APC
   | \x1b\[                                                        # CSI that goes nowhere
   | \x1b[\ -/]{{1,4}}[0-~]                                        # character sets
-  | \x1b[0-Z\\\]^_`cno|}}~]                                       # two-character functions
+  | \x1b[0-Z\\\]^_`clmno|}}~]                                     # two-character functions
 """
-_UNWANTED: Final = re.compile(rf"(?P<sequence>{_SEQUENCE})|[{_CONTROL}]+", re.VERBOSE)
+# A run of control characters ends before one that may open a sequence: one that no other control character follows.
+_OPENERS: Final = (0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F)
+_CONTROL: Final = f"[{char_class(CONTROLS)}]"
+_OTHER: Final = f"[{char_class(without(CONTROLS, {*_OPENERS}))}]"
+_UNWANTED: Final = re.compile(
+    rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE
+)
 
 
 def strip_escapes(text: str) -> tuple[str, dict[str, int]]:
@@ -171,13 +196,15 @@ def strip_escapes(text: str) -> tuple[str, dict[str, int]]:
 
 _URL: Final = r"(?:https?:)?//[^\s<>()\"'`]{4,2000}(?:\([^\s<>()\"'`]{0,200}\)[^\s<>()\"'`]{0,2000})?"
 # Each pattern begins with the literal that such a link needs; the label before it is read only if the URL is suspect.
-_INLINE: Final = re.compile(
-    rf"\]\([ ]{{0,4}}<?(?P<url>{_URL})>?(?:[ ]{{1,4}}[\"'(][^\n\"')]{{0,200}}[\"')])?[ ]{{0,4}}\)", re.IGNORECASE
+_LINKS: Final = tuple(
+    sequence(*map(one_of, opening), rest(body))
+    for opening, body in (
+        ("](", rf"[ ]{{0,4}}<?(?P<url>{_URL})>?(?:[ ]{{1,4}}[\"'(][^\n\"')]{{0,200}}[\"')])?[ ]{{0,4}}\)"),
+        ("]:", rf"[ \t]{{1,4}}<?(?P<url>{_URL})>?"),
+        ("<img", rf"\s[^<>]{{0,300}}?src\s{{0,2}}=\s{{0,2}}[\"']?(?P<url>{_URL})[\"']?[^<>]{{0,500}}>"),
+    )
 )
-_DEFINITION: Final = re.compile(rf"\]:[ \t]{{1,4}}<?(?P<url>{_URL})>?", re.IGNORECASE)
-_IMAGE: Final = re.compile(
-    rf"<img\s[^<>]{{0,300}}?src\s{{0,2}}=\s{{0,2}}[\"']?(?P<url>{_URL})[\"']?[^<>]{{0,500}}>", re.IGNORECASE
-)
+_INLINE, _DEFINITION, _IMAGE = (re.compile(link.regex, re.IGNORECASE) for link in _LINKS)
 _LABEL: Final = re.compile(r"!?\[(?P<label>[^\[\]\n]{0,300})\Z")
 _PARTS: Final = re.compile(
     r"(?:https?:)?//(?:[^/?#@]*@)?(?P<host>[^/?#:]+)[^/?#]*(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?", re.IGNORECASE
@@ -251,3 +278,21 @@ def _is_encoded(segment: str) -> bool:
 # An entity stays as it is: escaped text, escaped again, is the same text.
 _AMPERSAND: Final = re.compile(r"&(?!(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)")
 _ESCAPES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
+
+
+# The search for all of this in one pass. Its needles are those of the patterns themselves.
+
+_SIEVE: Final = Sieve(
+    {
+        _UNPRINTED: _unprinted_needles(),
+        _LINKED: either(*_LINKS).needles({}),
+        _MARKED: MARKER_NEEDLES,
+        _ESCAPED: ESCAPE_NEEDLES,
+    }
+)
+_SIGNS: Final = {
+    _UNPRINTED: re.compile(f"[{char_class(CONTROLS, SURROGATES, INVISIBLE)}]"),
+    _LINKED: re.compile(f"[{either(*_LINKS).first_char({})}]"),
+    _MARKED: MARKER_OPENER,
+    _ESCAPED: re.compile(r"[%&\\]"),
+}

@@ -2,13 +2,18 @@
 
 Each pair of neighbouring bytes is looked up in a table of 65,536 entries; the few places that pass are checked again by
 their next two pairs. The cost is one lookup per byte for any number of needles; a regular expression pays for each one.
+
+An Expression is a regular expression that is built together with what its matches begin with. The needles of a pattern
+are read from it, so a sieve cannot miss what the pattern matches.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Final
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -116,3 +121,106 @@ def make_needle(literal: str, *, any_case: bool = False) -> Needle:
     if any_case:
         return tuple({ord(char.lower()), ord(char.upper())} for char in literal)
     return tuple((byte,) for byte in utf8(literal))
+
+
+# Expressions
+
+_Beginning = tuple[tuple[frozenset[str], ...], bool]  # the characters at each place; is this a whole match?
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A regular expression for lower-case text, and all that its matches can begin with."""
+
+    regex: str
+    beginnings: tuple[_Beginning, ...]
+
+    def needles(self, variants: Mapping[str, Iterable[str]]) -> set[Needle]:
+        """Return the needles of the matches in any case. `variants`: other characters that are read as one.
+
+        A character that is not ASCII may be read as any other, or as none. A needle therefore ends at its first byte
+        above 0x7f; only at the first place, the variants of the character are listed.
+        """
+        needles: set[Needle] = set()
+        for places, _ in self.beginnings:
+            ascii_places = list(takewhile(lambda chars: all(map(str.isascii, chars)), places))
+            choices = [tuple(sorted({*map(ord, chars), *map(ord, "".join(chars).upper())})) for chars in ascii_places]
+            needles |= {(*choices[:end], _ABOVE) for end in range(1, min(len(choices) + 1, len(places)))}
+            needles |= {tuple(choices)} if len(choices) == len(places) else set()
+            needles |= {make_needle(each) for char in places[0] for each in variants.get(char, ())}
+            needles |= {make_needle(char) for char in places[0] if not char.isascii()}
+        return needles
+
+    def first_char(self, variants: Mapping[str, Iterable[str]]) -> str:
+        """Return the inside of a regular expression's [...] for what needles begin with."""
+        chars = {char for places, _ in self.beginnings for char in places[0]}
+        return re.escape("".join(sorted({*chars, *(each for char in chars for each in variants.get(char, ()))})))
+
+
+_ABOVE: Final = tuple(range(0x80, 0x100))
+_UNKNOWN: Final[tuple[_Beginning, ...]] = (((), False),)
+
+
+def rest(regex: str) -> Expression:
+    """Return a part about whose beginning nothing is known. Sieves do not look at it or behind it."""
+    return Expression(regex, _UNKNOWN)
+
+
+def one_of(chars: str, most: int = 1, least: int = 1) -> Expression:
+    """Return a part that matches from `least` to `most` of these characters."""
+    first = frozenset(chars)
+    beginnings: tuple[_Beginning, ...] = (((first,), most == 1),)
+    repeat = "" if least == most == 1 else f"{{{least},{most}}}"
+    return Expression(f"[{re.escape(chars)}]{repeat}", beginnings if least else (*beginnings, ((), True)))
+
+
+def sequence(*parts: Expression) -> Expression:
+    """Return the parts one after the other."""
+    beginnings: list[_Beginning] = [((), True)]
+    for part in parts:
+        longer: dict[_Beginning, None] = {}
+        for places, is_whole in beginnings:
+            if not is_whole or len(places) >= _REACH:
+                longer[places[:_REACH], False] = None
+                continue
+            longer |= {((*places, *more)[:_REACH], ends): None for more, ends in part.beginnings}
+        beginnings = list(longer)
+    return Expression("".join(part.regex for part in parts), tuple(beginnings))
+
+
+def either(*parts: Expression) -> Expression:
+    """Return a part that matches one of these, the first that does."""
+    regex = "|".join(part.regex for part in parts)
+    return Expression(f"(?:{regex})", tuple(dict.fromkeys(each for part in parts for each in part.beginnings)))
+
+
+def named(name: str, part: Expression) -> Expression:
+    """Return the part as a group of this name."""
+    return Expression(f"(?P<{name}>{part.regex})", part.beginnings)
+
+
+def words(spellings: Iterable[Sequence[str]], kinds: Mapping[str, Expression]) -> Expression:
+    """Return a part that matches one of many words, as a tree of their common beginnings.
+
+    A word is a sequence of characters and of names of `kinds`.
+    """
+    spellings = [tuple(each) for each in spellings]
+    parts = [sequence(*(kinds.get(step) or one_of(step) for step in each)) for each in spellings]
+    tree: dict[str, Any] = {}
+    for spelling in spellings:
+        node = tree
+        for step in (*spelling, ""):
+            node = node.setdefault(step, {})
+    return Expression(_tree_regex(tree, kinds), either(*parts).beginnings)
+
+
+def _tree_regex(tree: Mapping[str, Any], kinds: Mapping[str, Expression]) -> str:
+    branches = [
+        (kinds[step].regex if step in kinds else re.escape(step)) + _tree_regex(below, kinds)
+        for step, below in sorted(tree.items())
+        if step
+    ]
+    if not branches:
+        return ""
+    regex = branches[0] if len(branches) == 1 and "" not in tree else f"(?:{'|'.join(branches)})"
+    return f"{regex}?" if "" in tree else regex

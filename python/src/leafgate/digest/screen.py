@@ -18,7 +18,7 @@ from leafgate.clean.cleaner import (
     Cleaner,
     Piece,
     is_text_type,
-    read_block,
+    read_blocks,
     uncleaned_piece,
 )
 from leafgate.clean.result import NO_CHANGES, CleaningReport, CleaningTimeout
@@ -109,7 +109,7 @@ def screen(
     content itself, clean: whole if it fits, and then no text repeats it; else shortened to what its schema allows.
     """
     count = total(count)
-    pieces = [read_block(block, cleaner) for block in blocks]
+    pieces = read_blocks(blocks, cleaner)
     value, report, fits = structured, NO_CHANGES, True
     if structured is not None and (find_violations is not None or not is_written):
         try:
@@ -171,7 +171,7 @@ def _limit_links(pieces: Sequence[Piece], count: Count, budget: int) -> list[Pie
         else:
             result.append(piece)
     if excess:
-        text = json.dumps(excess, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(excess, ensure_ascii=False, separators=(",", ":"))  # of clean strings, apart by quotes
         result.append(Piece({"type": "text", "text": text}, text=text))
     return result
 
@@ -286,7 +286,7 @@ def mcp_result_to_envelope(
     """Return the envelope, the bytes by handle with their media type and label, and the whole text, all clean."""
     content = mcp_result.get("content")
     blocks = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
-    pieces = [read_block(block, cleaner) for block in blocks if isinstance(block, Mapping)]
+    pieces = read_blocks([block for block in blocks if isinstance(block, Mapping)], cleaner)
     contents = [
         _artifact_of(piece, f"mcp:{tool_name}:{piece.block['type']}:{place}", tool_name)
         for place, piece in enumerate(pieces)
@@ -305,7 +305,8 @@ def mcp_result_to_envelope(
         data = json.dumps(result.value, ensure_ascii=False, default=str).encode("utf-8", "replace")
         refs.append(ArtifactRef(handle, "application/json", len(data), lines=1, label=label))
         binaries[handle] = (data, "application/json", label)
-    full_text = "\n".join(piece.text for piece in pieces if piece.text is not None) or "\n".join(facts) or NO_CONTENT
+    texts = (piece.text for piece in pieces if piece.text is not None)
+    full_text = cleaner.recheck("\n".join(texts) or "\n".join(facts)) or NO_CONTENT
     envelope = ResultEnvelope(
         "error" if mcp_result.get("isError") is True else "ok",
         summary=cut_line(full_text, SUMMARY_CHARS),

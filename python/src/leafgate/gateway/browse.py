@@ -83,7 +83,7 @@ class Hydrated:
 
     @cached_property
     def text(self) -> str:
-        return f"args of {self.id}: {_compact(self.args_schema)}"
+        return f"args of {self.id}: {write_compact(self.args_schema)}"
 
 
 def browse(shelf: Shelf, query: object, path: object, top_k: object, count: Callable[[str], int]) -> CardPage:
@@ -129,17 +129,18 @@ def describe_servers(states: Mapping[str, str], *, with_names: bool) -> str:
     return f"All servers are down{listed}. The operator can run `leafgate doctor`."
 
 
-def hydrate(snapshot: Snapshot, tool_id: object) -> str:
-    """Everything that a caller needs to call a tool, as JSON."""
+def hydrate(snapshot: Snapshot, tool_id: object) -> tuple[SelectableItem, dict[str, Any]]:
+    """A tool, and everything that a caller needs to call it."""
     item = snapshot.item(tool_id)
     hydration = snapshot.catalog.hydrate(item.id)
-    body = {"id": item.id, "description": item.description, "args_schema": hydration.args_schema}
+    body: dict[str, Any] = {"id": item.id, "description": item.description, "args_schema": hydration.args_schema}
     if hydration.output_schema is not None:
         body["output_schema"] = hydration.output_schema
-    return _compact(body)
+    return item, body
 
 
-def _compact(value: Mapping[str, Any]) -> str:
+def write_compact(value: Mapping[str, Any]) -> str:
+    """JSON without blanks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -216,4 +217,4 @@ class DefinitionWeight:
             return weight
         # As a client without a gateway puts it before its model.
         definition = {"name": item.upstream_name, "description": item.description, "inputSchema": item.args_schema}
-        return self._count(_compact(definition))
+        return self._count(write_compact(definition))

@@ -18,7 +18,7 @@ from typing import Any, Final
 from anyio import lowlevel
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.clean.result import Cleaned, CleaningTimeout
+from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout
 from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
 from leafgate.digest.digest import NotKept
 from leafgate.digest.instance import FindViolations, Shortened
@@ -48,6 +48,8 @@ SUMMARY_CHARS: Final = 500
 # on this side, and those that the gateway itself sets.
 OWN_META_PREFIXES: Final = ("io.modelcontextprotocol/", "leafgate/")
 
+BYTES: Final = ("blob", "data")  # keys of MCP under which bytes are, in base64
+
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
 
@@ -72,19 +74,37 @@ class Delivery:
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
     clean_processes: CleanProcesses | None = None  # None: large texts are cleaned here, for as long as it takes
+    _cleaners: dict[tuple[str, str], Cleaner] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def cleaner(self, origin: Origin | None) -> Cleaner:
-        """The cleaner for what comes from there."""
-        return self.clean if origin is None else self.cleaner_for(origin.server)
+    def cleaner(self, server: str) -> Cleaner:
+        """The cleaner for what this server sends. Texts of the gateway itself are under the name ""."""
+        return self.clean_for.get(server, self.clean)
 
-    def cleaner_for(self, server: str) -> Cleaner:
-        """The cleaner for what a server sends. Large texts are cleaned in a process, with a limit on its time."""
-        cleaner = self.clean_for.get(server, self.clean)
-        return cleaner if self.clean_processes is None else self.clean_processes.limit(server, cleaner)
+    async def cleaner_for(self, server: str, reader_map: str | None) -> Cleaner:
+        """The cleaner for what this server sends to a model of this map, whose special tokens are markers to it.
 
-    def cleaning_for(self, server: str) -> ServerCleaning:
-        """How values of a server are cleaned that go out whole."""
-        return ServerCleaning(self.cleaner_for(server), self.workload.share_of(server))
+        Large texts of a server are cleaned in a process, with a limit on its time.
+        """
+        cleaner = await self._cleaner_of_map(server, reader_map)
+        if self.clean_processes is None or not server:
+            return cleaner
+        return self.clean_processes.limit(server, cleaner)
+
+    async def cleaning_for(self, server: str, reader_map: str | None) -> ServerCleaning:
+        """How values of a server are cleaned that go out whole to a model of this map."""
+        return ServerCleaning(await self.cleaner_for(server, reader_map), self.workload.share_of(server))
+
+    async def _cleaner_of_map(self, server: str, reader_map: str | None) -> Cleaner:
+        cleaner = self.cleaner(server)
+        if reader_map is None:
+            return cleaner
+        key = server if server in self.clean_for else "", reader_map
+        if key not in self._cleaners:
+            try:
+                self._cleaners[key] = cleaner.for_tokens((await self.encoder_of(reader_map)).map.specials)
+            except GatewayError:
+                return cleaner
+        return self._cleaners[key]
 
     async def encoder(self, request: Request) -> Encoder | None:
         """The encoder of the client's map; None for a client that gets no ids.
@@ -150,7 +170,8 @@ async def deliver_result(
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
             wants["with_facts"] = request.envelope == "full"
-            clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, **wants))
+            cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
+            clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, cleaner, **wants))
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
             blocks, own, refs = await _store(delivery, request, origin, clean)
@@ -177,11 +198,10 @@ async def deliver_result(
             note(cut={"parts": len(withheld), "bytes": sum(len(slot.content) for slot in withheld)})
         if ledger is not None:
             note_tokens_out(sum(report.tokens for report in (*reports, *own_reports)))
+        summary = "\n".join(block["text"] for block in blocks if is_text_block(block)) if refs else ""
         return Delivered(
             "error" if raw.get("isError") is True else "ok",
-            summary="\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
-            if refs
-            else "",
+            summary=cleaner.recheck(summary[:SUMMARY_CHARS]),
             facts=screening.facts,
             artifacts=tuple(refs),
             provenance=source,
@@ -193,7 +213,8 @@ async def deliver_result(
 
 
 async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
-    """The content of a text that the gateway wrote itself: cards, schemas, views, errors."""
+    """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors."""
+    text = (await delivery.cleaner_for("", request.reader_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
     if encoder is None:
@@ -230,9 +251,10 @@ async def view(
         note(server=artifact.origin.server, tool=artifact.origin.tool)
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
-    work = partial(show, selector, artifact, delivery.cleaner(artifact.origin), count, delivery.budget)
-    share = delivery.workload.share_of("" if artifact.origin is None else artifact.origin.server)
-    page = await share.run(len(artifact.content), work)
+    server = "" if artifact.origin is None else artifact.origin.server
+    cleaner = await delivery.cleaner_for(server, request.reader_map)
+    work = partial(show, selector, artifact, cleaner, count, delivery.budget)
+    page = await delivery.workload.share_of(server).run(len(artifact.content), work)
     text = await deliver_text(delivery, request, page.text)
     return Delivered("ok", content=text if page.block is None else (page.block, *text))
 
@@ -263,7 +285,8 @@ class ServerCleaning:
 async def clean_value(
     raw: Mapping[str, Any], cleaning: ServerCleaning, *, keep: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """JSON of a server that goes out whole, without ids. Texts under the keys `keep` are opaque (addresses, bytes).
+    """JSON of a server that goes out whole, without ids. Texts under the keys `keep` are opaque: addresses, states, and
+    bytes, which are cleaned if they are a text.
 
     UpstreamFailure if it takes too long to clean.
     """
@@ -271,8 +294,9 @@ async def clean_value(
     def work() -> Cleaned[dict[str, Any]]:
         stripped = strip_everywhere(raw)  # ids spell texts, and nothing checks them here
         clean = cleaning.cleaner.json(stripped)
-        value = _restore(clean.value, stripped, frozenset(keep)) if isinstance(clean.value, dict) else {}
-        return Cleaned(value, clean.report)
+        reports = [clean.report]
+        value = _restore(clean.value, stripped, frozenset(keep), cleaning.cleaner, reports)
+        return Cleaned(value if isinstance(value, dict) else {}, sum(reports, NO_CHANGES))
 
     try:
         result = await cleaning.share.run(estimate_size(raw), work)
@@ -294,6 +318,7 @@ def _clean_result(
     origin: Origin,
     raw: Mapping[str, Any],
     encoder: Encoder | None,
+    cleaner: Cleaner,
     *,
     find_violations: FindViolations | None,
     may_have_leaves: bool,
@@ -306,7 +331,6 @@ def _clean_result(
     structured = whole = raw.get("structuredContent")
     if unwritten is not None or find_violations is not None:
         structured = strip_everywhere(whole) if unwritten is None else unwritten
-    cleaner = delivery.cleaner(origin)
     screening = screen(
         blocks,
         structured,
@@ -408,13 +432,20 @@ def _count_outcomes(reports: Sequence[LeafReport]) -> dict[str, Any]:
     return body | ({"rejected": dict(rejected)} if rejected else {})
 
 
-def _restore(clean: Any, raw: Any, keep: frozenset[str]) -> Any:
-    """The clean value, with the texts under the keys `keep` as they were."""
+def _restore(clean: Any, raw: Any, keep: frozenset[str], cleaner: Cleaner, reports: list[CleaningReport]) -> Any:
+    """The clean value, with the texts under the keys `keep` as they were, and with clean bytes."""
     if isinstance(clean, dict) and isinstance(raw, Mapping) and len(clean) == len(raw):
-        return {
-            key: source if name in keep and isinstance(source, str) else _restore(value, source, keep)
-            for (key, value), (name, source) in zip(clean.items(), raw.items(), strict=True)
-        }
+        value: dict[str, Any] = {}
+        for (key, part), (name, source) in zip(clean.items(), raw.items(), strict=True):
+            if name not in keep or not isinstance(source, str):
+                value[key] = _restore(part, source, keep, cleaner, reports)
+            elif name in BYTES:
+                result = cleaner.base64(source, str(raw.get("mimeType") or ""))
+                reports.append(result.report)
+                value[key] = result.value
+            else:
+                value[key] = source
+        return value
     if isinstance(clean, list) and isinstance(raw, list):
-        return [_restore(value, source, keep) for value, source in zip(clean, raw, strict=False)]
+        return [_restore(value, source, keep, cleaner, reports) for value, source in zip(clean, raw, strict=False)]
     return clean

@@ -21,7 +21,7 @@ from leafgate.gateway.deliver import Delivery, ServerCleaning, clean_text, clean
 from leafgate.gateway.serving import end_of, set_server
 from leafgate.gateway.workload import estimate_size
 from leafgate.model.errors import GatewayError, UpstreamFailure
-from leafgate.model.request import ClientChannel
+from leafgate.model.request import SERVING, ClientChannel
 from leafgate.model.tool import SelectableItem
 from leafgate.ports import CallEnd, Clock, Sleep, Upstream
 
@@ -155,7 +155,9 @@ class ObservedUpstream:
         self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
     ) -> Mapping[str, Any]:
         if client is not None:
-            client = CleanClient(client, self._delivery.cleaning_for(server))
+            served = SERVING.get()
+            reader_map = None if served is None else served.reader_map
+            client = CleanClient(client, await self._delivery.cleaning_for(server, reader_map))
         target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
         set_server(server)
         started = perf_counter()

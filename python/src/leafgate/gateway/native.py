@@ -43,6 +43,8 @@ _HASH_DIGITS: Final = (0, 0, 8, 16, 32)
 Key = tuple[str, str]  # a server, and the name that it gave to a tool or prompt
 Read = tuple[Origin, Mapping[str, Any]]  # a resource or prompt, in the shape of a tool's raw result
 Address = tuple[str, str]  # a server, and a URI as that server knows it
+CleanJson = Callable[[Any], Any]
+NO_OTHERS: Final[Mapping[str, CleanJson]] = {}
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,25 @@ class NativeOffers:
         return _write_uri(self._publics, server, uri)
 
 
-def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefix: bool = False) -> NativeOffers:
-    """The native view of a snapshot. What intake left out is left out here too. `prefix`: see `public_names`."""
+def native_offers(
+    snapshot: Snapshot, clean_json: CleanJson, *, prefix: bool = False, clean_for: Mapping[str, CleanJson] = NO_OTHERS
+) -> NativeOffers:
+    """The native view of a snapshot. What intake left out is left out here too. `prefix`: see `public_names`.
+
+    `clean_for` has the servers that are cleaned in another way.
+    """
+
+    def clean(server: str, value: Any) -> Any:
+        return clean_for.get(server, clean_json)(value)
 
     def define(listing: ToolListing, key: str, public: str) -> dict[str, Any]:
-        fields = {name: value for name, value in clean_json(listing.definition).items() if value is not None}
-        return {**fields, key: public}
+        definition = clean(listing.server, listing.definition)
+        return {**{name: value for name, value in definition.items() if value is not None}, key: public}
 
     def define_named(listing: ToolListing, name: str) -> dict[str, Any]:
         fields = define(listing, "name", name)
         if name != _name(listing) and "title" not in {**fields.get("annotations", {}), **fields}:
-            fields["title"] = clean_json(_name(listing))
+            fields["title"] = clean(listing.server, _name(listing))
         return fields
 
     def by_uri(listings: Iterable[ToolListing], key: str) -> dict[str, Mapping[str, Any]]:
@@ -159,12 +169,12 @@ def native_offers(snapshot: Snapshot, clean_json: Callable[[Any], Any], *, prefi
         resources=by_uri(offers.resources, "uri"),
         templates=by_uri(offers.templates, "uriTemplate"),
         skills={
-            write(skill.uri): NativeSkill(server, skill, skill.as_json(clean_json(skill.frontmatter), write))
+            write(skill.uri): NativeSkill(server, skill, skill.as_json(clean(server, skill.frontmatter), write))
             for server, skill in skills
             for write in [partial(_write_uri, publics, server)]
         },
         addresses={public: address for address, public in publics.items()},
-        instructions=_join_instructions({server: clean_json(text) for server, text in offers.instructions.items()}),
+        instructions=_join_instructions({server: clean(server, text) for server, text in offers.instructions.items()}),
     )
 
 
@@ -335,10 +345,7 @@ async def get_skill(
 async def read_directory(
     offers: NativeOffers, upstream: Upstream, uri: str, params: JsonObject, client: ClientChannel | None
 ) -> tuple[str, dict[str, Any]]:
-    """The children of a directory of a skill: from its server, or else from the files that the skill lists.
-
-    Returns the name of the server too.
-    """
+    """A server, and the children of a directory of its skill: asked for, or from the files that the skill lists."""
     server, own_uri = offers.address_of(uri) or ("", uri)
     if server in upstream.servers_with(DIRECTORY_READ):
         raw = await upstream.request(server, "resources/directory/read", {**params, "uri": own_uri}, client)
@@ -349,8 +356,8 @@ async def read_directory(
             raise GatewayError("RESOURCE_NOT_FOUND", "no server has this directory", path=uri[:240])
         raw = {"resources": [*files.values()]}
     entries = [each for each in raw.get("resources") or () if isinstance(each, Mapping)]
-    children = [{**each, "uri": offers.write_uri(server, str(each.get("uri")))} for each in entries]
-    return server, {**raw, "resources": children}
+    listed = [{**each, "uri": offers.write_uri(server, str(each.get("uri")))} for each in entries]
+    return server, {**raw, "resources": listed}
 
 
 async def read_resource(snapshot: Snapshot, upstream: Upstream, args: JsonObject, client: ClientChannel | None) -> Read:

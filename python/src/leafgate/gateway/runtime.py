@@ -208,7 +208,9 @@ class GatewayRuntime:
         return await views.get(visibility, partial(self._name_offers, await self._narrow(visibility)))
 
     def _name_offers(self, snapshot: Snapshot) -> NativeOffers:
-        return native_offers(snapshot, self._clean_json, prefix=self._parts.prefix_names)
+        clean_for = {server: partial(self._clean_json, server) for server in self._parts.clean_for}
+        clean_json = partial(self._clean_json, "")
+        return native_offers(snapshot, clean_json, prefix=self._parts.prefix_names, clean_for=clean_for)
 
     async def _narrow(self, visibility: Visibility) -> Snapshot:
         if visibility.is_whole:
@@ -232,9 +234,8 @@ class GatewayRuntime:
         """A new snapshot over these offers. Nothing is shown of it yet, so that a thread can do it."""
         parts = self._parts
         store, pinned, embedder = parts.index_store, parts.pinned, parts.embedder
-        snapshot = build_snapshot(
-            offers, parts.clean, self.snapshot, store=store, pinned=pinned, embedder=embedder, fit=parts.fit
-        )
+        wants: dict[str, Any] = {"store": store, "pinned": pinned, "embedder": embedder, "clean_for": parts.clean_for}
+        snapshot = build_snapshot(offers, parts.clean, self.snapshot, fit=parts.fit, **wants)
         if self._catalog_caches():
             _ = snapshot.digest  # takes a while, and is needed when the snapshot is swapped in
         if self._native is not None:  # it was asked for, and will be again
@@ -272,7 +273,8 @@ class GatewayRuntime:
     async def hydrate(self, args: Mapping[str, Any], request: Request) -> Delivered | Failure:
         async def work() -> Delivered:
             # Intake cleaned the prose of a schema, but not the values that its server compares with.
-            text = self._parts.clean(browse.hydrate(await self.seen_by(request), args.get("tool_id")))
+            item, body = browse.hydrate(await self.seen_by(request), args.get("tool_id"))
+            text = browse.write_compact(self._parts.cleaner(item.server).json(body).value)
             await remember_hydration(self._parts.browse_states, request, str(args.get("tool_id")))
             return Delivered("ok", content=await deliver_text(self._parts, request, text))
 
@@ -285,7 +287,7 @@ class GatewayRuntime:
                 return await self._execute(tool_id, tool_args, request)
             visible, controls = await self.seen_by(request), self._parts.controls
             report = await rehearse(visible, tool_id, tool_args, request=request, controls=controls)
-            report = self._parts.clean.json(report).value
+            report = self._parts.cleaner(visible.item(tool_id).server).json(report).value
             return Report("ok", content=await self._write_json(report, request), report=report)
 
         return await self._answer("tool_execute", request, work)
@@ -343,9 +345,8 @@ class GatewayRuntime:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
             raw = await self._upstream.request(server, "resources/read", {"uri": own_uri}, request.client)
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
-            clean = await self._clean_native(
-                server, raw, keep=("uri", "blob", "requestState", *(("text",) if is_page else ()))
-            )
+            keep = ("uri", "blob", "requestState", *(("text",) if is_page else ()))
+            clean = await self._clean_native(server, raw, request, keep=keep)
             return native.rename_contents(clean, own_uri, uri)
 
     async def _admit_read(self, scope: str, request: Request) -> None:
@@ -365,7 +366,7 @@ class GatewayRuntime:
             await self._admit_read("resource_read", request)
             offers = await self.native_to(request)
             server, raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
-            return await self._clean_native(server, raw, keep=("uri", "nextCursor"))
+            return await self._clean_native(server, raw, request, keep=("uri", "nextCursor"))
 
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
         """The entry of one skill, as its server has it now, and its server's hint."""
@@ -373,8 +374,8 @@ class GatewayRuntime:
             await self._admit_read("resource_read", request)
             offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
             server, skill, hint = await native.get_skill(offers, self._upstream, uri, request.client, is_whole=is_whole)
-            entry = skill.as_json(self._clean_json(skill.frontmatter), partial(offers.write_uri, server))
-            return entry, hint
+            entry = skill.as_json(self._clean_json(server, skill.frontmatter), partial(offers.write_uri, server))
+            return await self.recheck(entry, request), hint
 
     async def get_prompt_native(self, name: str, args: Mapping[str, str], request: Request) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
@@ -385,7 +386,7 @@ class GatewayRuntime:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             params = {"name": prompt.upstream_name, "arguments": dict(args)}
             raw = await self._upstream.request(prompt.server, "prompts/get", params, request.client)
-            return await self._clean_native(prompt.server, raw, keep=("uri", "blob", "data", "requestState"))
+            return await self._clean_native(prompt.server, raw, request, keep=("uri", "blob", "data", "requestState"))
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], request: Request
@@ -393,7 +394,7 @@ class GatewayRuntime:
         """Any other request of a plain client that one server answers."""
         with self._observe(method, request):
             raw = await self._upstream.request(server, method, params, request.client)
-            return await self._clean_native(server, raw)
+            return await self._clean_native(server, raw, request)
 
     async def _browse(self, kind: PrimitiveKind, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
         async def work() -> BrowseResult:
@@ -432,7 +433,8 @@ class GatewayRuntime:
         if kind != "tool" or query is None:
             return page
         if best not in self._schemas:
-            self._schemas[best] = Hydrated(best, parts.clean.json(shown.item(best).args_schema).value)
+            item = shown.item(best)
+            self._schemas[best] = Hydrated(best, parts.cleaner(item.server).json(item.args_schema).value)
         return browse.add_schema(page, self._schemas[best], self._weight.weigh_page)
 
     def _describe_servers(self, request: Request) -> str:
@@ -451,7 +453,7 @@ class GatewayRuntime:
                 result.origin,
                 result.raw,
                 result.request,
-                self._parts.cleaning_for(result.origin.server),
+                await self._parts.cleaning_for(result.origin.server, request.reader_map),
                 is_resumed=result.is_resumed,
                 is_native=structured,
             )
@@ -460,8 +462,8 @@ class GatewayRuntime:
             result = self._check_task(result, taken) if isinstance(taken, TaskState) else replace(result, raw=taken)
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
-            keep = ("requestState", *OPAQUE)
-            return InputRequired(await clean_value(raw, self._parts.cleaning_for(result.origin.server), keep=keep))
+            cleaning = await self._parts.cleaning_for(result.origin.server, request.reader_map)
+            return InputRequired(await clean_value(raw, cleaning, keep=("requestState", *OPAQUE)))
         return await self._deliver(result, visible, request, structured=structured)
 
     async def _deliver(self, result: RawResult, visible: Snapshot, request: Request, *, structured: bool) -> Delivered:
@@ -509,7 +511,7 @@ class GatewayRuntime:
         with self._observe("tasks/get", request) as outcome:
             task, visible = await self._find_task(id, request)
             state = await get_state(self._upstream, task, request.client)
-            cleaning = self._parts.cleaning_for(task.server)
+            cleaning = await self._parts.cleaning_for(task.server, request.reader_map)
             fields = write_task(state, id, await clean_text(state.message, cleaning))
             if state.status == INPUT_REQUIRED:
                 return fields | await clean_value({"inputRequests": state.part}, cleaning, keep=OPAQUE)
@@ -608,12 +610,19 @@ class GatewayRuntime:
             await self.changes.wait()
         self._has_started = True
 
-    def _clean_json(self, value: Any) -> Any:
-        return self._parts.clean.json(strip_everywhere(value)).value  # ids in a definition are not checked by anything
+    async def recheck(self, value: Any, request: Request) -> Any:
+        """What was cleaned for all clients, or joined from clean texts, for the model that reads this answer."""
+        return (await self._parts.cleaner_for("", request.reader_map)).recheck(value)
 
-    async def _clean_native(self, server: str, raw: Mapping[str, Any], *, keep: tuple[str, ...] = ()) -> dict[str, Any]:
-        """A raw result that is not delivered but passed on whole, clean."""
-        cleaning = self._parts.cleaning_for(server)
+    def _clean_json(self, server: str, value: Any) -> Any:
+        stripped = strip_everywhere(value)  # ids in a definition are not checked by anything
+        return self._parts.cleaner(server).json(stripped).value
+
+    async def _clean_native(
+        self, server: str, raw: Mapping[str, Any], request: Request, *, keep: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """A raw result of a server that is not delivered but passed on whole, clean."""
+        cleaning = await self._parts.cleaning_for(server, request.reader_map)
         async with cleaning.share.reserve(raw):
             return await clean_value(raw, cleaning, keep=keep)
 

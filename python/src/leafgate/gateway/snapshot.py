@@ -35,6 +35,8 @@ MAX_VIEWS: Final = 32
 
 View = TypeVar("View")
 ListedForms = Mapping[int, tuple[Mapping[str, Any], ListedForm]]
+Cleaners = tuple[Cleaner, Mapping[str, Cleaner]]  # for all servers, and for those that have their own
+NO_OTHERS: Final[Mapping[str, Cleaner]] = {}
 
 
 @dataclass(frozen=True)
@@ -109,22 +111,27 @@ def build_snapshot(
     clean: Cleaner,
     earlier: Snapshot | None = None,
     *,
+    clean_for: Mapping[str, Cleaner] = NO_OTHERS,
     store: IndexStore | None = None,
     pinned: Pinned | None = None,
     embedder: Embedder | None = None,
     fit: FitForLists = fit_as_written,
 ) -> Snapshot:
     """A new snapshot of these offers. Foreign definitions are cleaned here, once, and compared with their pins; what
-    lists show of them is made to fit."""
+    lists show of them is made to fit.
+
+    Servers with their own policy have their cleaner in `clean_for`.
+    """
     flags: list[IntakeFlag] = []
-    memory = IntakeMemory(clean, None if earlier is None else earlier.memory)
+    cleaners = clean, clean_for
+    memory = IntakeMemory(cleaners, None if earlier is None else earlier.memory)
     if pinned is not None:
         offers = replace(offers, tools=_check_pins(offers.tools, pinned, flags))
-    tools = _read_items(offers.tools, "tool", clean, flags, memory)
+    tools = _read_items(offers.tools, "tool", cleaners, flags, memory)
     resources = _read_items(
-        [*offers.resources, *offers.templates, *_skill_files(offers, flags)], "resource", clean, flags, memory
+        [*offers.resources, *offers.templates, *_skill_files(offers, flags)], "resource", cleaners, flags, memory
     )
-    prompts = _read_items(offers.prompts, "prompt", clean, flags, memory)
+    prompts = _read_items(offers.prompts, "prompt", cleaners, flags, memory)
     listed, listed_forms = _fit_offers(offers, fit, {} if earlier is None else earlier.listed_forms, flags)
     return Snapshot(
         tools=_shelf(tools, earlier.tools if earlier else None, store, embedder),
@@ -218,19 +225,24 @@ def _are_same(items: Mapping[str, SelectableItem], catalog: Catalog) -> bool:
 
 
 def _read_items(
-    listings: Iterable[ToolListing], kind: PrimitiveKind, clean: Cleaner, flags: list[IntakeFlag], memory: IntakeMemory
+    listings: Iterable[ToolListing],
+    kind: PrimitiveKind,
+    cleaners: Cleaners,
+    flags: list[IntakeFlag],
+    memory: IntakeMemory,
 ) -> dict[str, SelectableItem]:
     by_server: dict[str, list[Any]] = {}
     for listing in listings:
         by_server.setdefault(listing.server, []).append(listing.definition)
     items: dict[str, SelectableItem] = {}
+    clean, clean_for = cleaners
     for server, definitions in by_server.items():
         new_items, report = intake(
             definitions if kind == "tool" else (),
             resources=definitions if kind == "resource" else (),
             prompts=definitions if kind == "prompt" else (),
             server=server or None,
-            clean=clean.prepare(definitions),
+            clean=clean_for.get(server, clean).prepare(definitions),
             memory=memory,
         )
         flags += report.flags

@@ -63,7 +63,8 @@ class Request:
 
     `owner` is whose artifacts are used. `principal` is the name that policies know; `session` stands for callers
     without one, whose artifacts may all have one owner. `ask` asks a person for approval. `map_digest` is the tokenizer
-    map of the ids in the answer; None: the answer has no ids. `encoder` is the tokenizer of that map where it is
+    map of the ids in the answer; None: the answer has no ids. `reader_map` is the map of the model that reads the
+    answer, where it is known, also of an answer without ids. `encoder` is the tokenizer of `map_digest` where it is
     loaded already. `envelope` is how much the `_meta` of the answer says. `client_name` is what the client calls
     itself, which nothing checks. `argument_tokens` is the number of ids that the arguments came as; None: they came
     as JSON.
@@ -73,6 +74,7 @@ class Request:
     principal: str | None = None
     rights: Rights = Rights()  # noqa: RUF009  frozen
     map_digest: str | None = None
+    reader_map: str | None = None
     encoder: TextEncoder | None = field(default=None, compare=False, repr=False)
     form: Form = "both"
     envelope: EnvelopeForm = "full"
@@ -99,7 +101,7 @@ class Served:
     `correlation_id` leads from an answer to the log; `server` and `tool` are those that the request goes to, if any.
     The tokens are the ids in the arguments and in the answer; None where there are none. `approval` is the answer of
     the person who was asked, `denied_by` what denied the request. `cut` counts what was withheld; `removed`, `redacted`
-    and `flagged` count what cleaning did, by kind.
+    and `flagged` count what cleaning did, by kind. `reader_map` is that of the Request.
     """
 
     correlation_id: str
@@ -112,6 +114,7 @@ class Served:
     tokens_out: int | None = None
     approval: ApprovalAnswer | None = None
     denied_by: str = ""
+    reader_map: str | None = None
     cut: Mapping[str, int] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
     redacted: Mapping[str, int] = field(default_factory=dict)

@@ -168,9 +168,9 @@ class Front:
 
     def _negotiate(self, arrival: Arrival, header: str | None) -> Arrival:
         """The arrival of a call with the map and form of its ids, and its envelope; or with a refusal where the caller
-        asks for what it cannot have."""
+        asks for what it cannot have. Of other messages, the map of the reader is known too."""
         message, request = arrival.message, arrival.request
-        if not isinstance(message, Mapping) or message.get("method") not in _WITH_IDS:
+        if not isinstance(message, Mapping):
             return arrival
         params = message.get("params")
         meta = params.get("_meta") if isinstance(params, Mapping) else None
@@ -182,8 +182,13 @@ class Front:
             if header is not None or ACCEPT_META_KEY in wishes:
                 default, form = negotiate(wishes, header, default, digests)
         except GatewayError as error:
+            if message.get("method") not in _WITH_IDS:
+                return arrival
             return replace(arrival, refusal=error, request=replace(request, envelope=self.envelope))
-        return replace(arrival, request=replace(request, map_digest=default, form=form, envelope=envelope))
+        if message.get("method") not in _WITH_IDS:
+            return replace(arrival, request=replace(request, reader_map=default))
+        known = replace(request, map_digest=default, reader_map=default, form=form, envelope=envelope)
+        return replace(arrival, request=known)
 
 
 def is_stateless(scope: Scope) -> bool:

@@ -157,8 +157,10 @@ class GatewayServer(Server[Any]):
         if self._surface.mode is ExposureMode.PASSTHROUGH:
             with move_on_after(INSTRUCTIONS_SECONDS):
                 await self._runtime.wait_for_catalog()
-            theirs = (await self._runtime.native_to(self._request(ctx))).instructions
-            result = {**result, "instructions": "\n\n".join(filter(None, (result.get("instructions"), theirs)))}
+            request = self._request(ctx)
+            theirs = (await self._runtime.native_to(request)).instructions
+            both = "\n\n".join(filter(None, (result.get("instructions"), theirs)))
+            result = {**result, "instructions": await self._runtime.recheck(both, request)}
         extensions = {id: settings for id, settings in self.extensions.items() if id != TASKS}  # stateless only
         if ctx.method != "initialize" or not extensions:
             return result
@@ -211,7 +213,15 @@ class GatewayServer(Server[Any]):
             takes_any = request.client is None or request.client.takes_any_json
             tools += [define_for(tool, takes_any) for tool in listed] if is_whole else stripped_tools(listed)
         is_for_all = view is self._runtime.snapshot and not view.has_app_tools
-        return _page("tools", tools, params) | self._hint_for(request, hint, is_for_all=is_for_all)
+        page = await self._write_page("tools", tools, params, request)
+        return page | self._hint_for(request, hint, is_for_all=is_for_all)
+
+    async def _write_page(
+        self, key: str, entries: Sequence[Mapping[str, Any]], params: PageParams, request: Request
+    ) -> dict[str, Any]:
+        """One page of a list, without the special tokens of the map of the model that reads it."""
+        page = _page(key, entries, params)
+        return page if request.reader_map is None else await self._runtime.recheck(page, request)
 
     async def _prepare_list(self, key: str, ctx: Context, params: PageParams) -> None:
         """Wait for servers that are starting: many clients list once and never again."""
@@ -305,7 +315,7 @@ class GatewayServer(Server[Any]):
     async def _list_native(self, key: str, entries: Entries, ctx: Context, params: PageParams) -> dict[str, Any]:
         await self._prepare_list(key, ctx, params)
         request, hint = self._request(ctx), self._runtime.list_hint([_KIND_OF_LIST[key]])
-        page = _page(key, [*entries(await self._runtime.native_to(request))], params)
+        page = await self._write_page(key, [*entries(await self._runtime.native_to(request))], params, request)
         return page | self._hint_for(request, hint)
 
     def _hint_for(self, request: Request, hint: CacheHint, *, is_for_all: bool = True) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from mcp.types import (
 )
 
 from leafgate.catalog.skills import SKILLS
+from leafgate.clean.sanitize import sanitize_json
 from leafgate.model.errors import ErrorCode, UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import MAX_TTL_MS, CacheHint, OfferKind, read_cache_hint
@@ -285,7 +286,7 @@ def classify(error: BaseException, http_status: int | None = None) -> UpstreamFa
     detail = f"{type(error).__name__}: {error}"  # for the log; nothing of it reaches a model
     if isinstance(error, MCPError):
         # A missing capability of the client is an error of the protocol, and so is its data.
-        data = error.data if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
+        data = sanitize_json(error.data).value if error.code == MISSING_REQUIRED_CLIENT_CAPABILITY else None
         code = _BY_STATUS.get(http_status or 0) if error.message in _STAND_INS else None
         message = ""
         if error.code == PARSE_ERROR and not isinstance(error.data, ServerErrorData):
