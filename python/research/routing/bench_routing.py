@@ -15,7 +15,7 @@ from pathlib import Path
 
 from generate import generate
 
-from leafgate.browse.meaning import bundled_embedder
+from leafgate.meaning import bundled_embedder
 from leafgate.browse.measure import percentile
 from leafgate.browse.rank import Router
 from leafgate.catalog.snapshot_file import load_catalog_file

@@ -1,7 +1,7 @@
 """The one way by which foreign content leaves: a raw result, or a view of what was withheld, for a model to read.
 
-In this order: clean it, shorten it (what is withheld is stored), give its texts ids. Everything that needs the cleaner
-or the output check happens in the first step, before any id is made.
+In this order: clean it, shorten it (what is withheld is stored), check what is left of it for instructions, give its
+texts ids. Everything that needs the cleaner or the output check happens in the first step, before any id is made.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ from typing import Any, Final
 from anyio import lowlevel
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.clean.result import Cleaned
+from leafgate.clean.result import Cleaned, CleaningReport, all_strings
 from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
 from leafgate.digest.digest import NotKept
 from leafgate.digest.instance import FindViolations, Shortened
 from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResult, Withheld, screen
 from leafgate.digest.size import total
 from leafgate.digest.views import show
+from leafgate.gateway.instructions import (
+    FLAGGED,
+    InstructionCheck,
+    notice_of,
+    notice_of_quarantine,
+    notice_of_question,
+    text_of,
+)
 from leafgate.gateway.result import Delivered
 from leafgate.gateway.serving import (
     THREAD_FROM,
@@ -77,6 +85,7 @@ class Delivery:
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
+    instructions: InstructionCheck = field(default_factory=InstructionCheck)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
 
@@ -151,12 +160,20 @@ async def deliver_result(
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
             blocks, own, refs = await _store(delivery, request, origin, clean)
+        structured = screening.structured
+        beside = (None if structured is None else structured.value, clean.server_meta, screening.facts)
+        checked = await check_parts(delivery, request, origin, blocks, beside=beside, make_part=_text_block)
+        if checked.is_flagged:
+            own = {at for at in own if checked.parts[at] is blocks[at]} | checked.own
+            blocks, refs = [*checked.parts], [*refs, *checked.refs]
         own = own if may_have_leaves else set(range(len(blocks)))
         with delivery.tracer.stage("ids"):
             content, reports, own_reports = await run_sized(size, partial(_add_ids, blocks, own, ledger, request))
         source = {"server": origin.server, "tool": origin.tool, **(provenance or {}), **screening.provenance}
         if ledger is not None:
             source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
+        if checked.is_flagged:
+            source["flagged"] = [*source.get("flagged", ()), {"kind": FLAGGED, "count": 1}]
         if clean.is_broken:
             source["output_check"] = "broken_by_cleaning"
         for number, report in enumerate(reports, 1):
@@ -165,7 +182,6 @@ async def deliver_result(
                 await lowlevel.checkpoint()
         for report in own_reports:
             delivery.recorder.own_text(request.map_digest or "", report.tokens, report.tokenize_seconds)
-        structured = screening.structured
         largest = max((ref for ref in refs if ref.lines), key=lambda ref: ref.bytes, default=None)
         handle = None if largest is None else largest.handle
         note_cleaning(screening.report)
@@ -174,18 +190,22 @@ async def deliver_result(
             note(cut={"parts": len(withheld), "bytes": sum(len(slot.content) for slot in withheld)})
         if ledger is not None:
             note_tokens_out(sum(report.tokens for report in (*reports, *own_reports)))
+        if (
+            checked.is_withheld
+        ):  # a client that knows the output schema takes a result without its content as an error only
+            structured = None
         return Delivered(
-            "error" if raw.get("isError") is True else "ok",
+            "error" if raw.get("isError") is True or (checked.is_withheld and find_violations is not None) else "ok",
             summary="\n".join(block["text"] for block in blocks if is_text_block(block))[:SUMMARY_CHARS]
             if refs
             else "",
-            facts=screening.facts,
+            facts=() if checked.is_withheld else screening.facts,
             artifacts=tuple(refs),
             provenance=source,
             content=tuple(content),
             structured_content=None if structured is None else structured.with_note(handle),
             has_structured=structured is not None,
-            server_meta=clean.server_meta,
+            server_meta={} if checked.is_withheld else clean.server_meta,
         )
 
 
@@ -229,8 +249,18 @@ async def view(
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     work = partial(show, selector, artifact, delivery.cleaner(artifact.origin), count, delivery.budget)
     page = await run_sized(len(artifact.content), work)
+    texts = [page.text, "" if page.block is None else text_of(page.block)]
+    origin = artifact.origin or Origin("", "")
+    notices: tuple[Block, ...] = ()
+    if await _is_flagged(delivery, origin.server, texts):
+        if delivery.instructions.mode_for(origin.server) == "quarantine" and not delivery.instructions.may_view:
+            message = (
+                "this part reads like instructions to a model; the operator can allow to view it (view_quarantined)"
+            )
+            raise GatewayError("PERMISSION_DENIED", message, path=handle[:64])
+        notices = await deliver_text(delivery, request, notice_of(origin.server))
     text = await deliver_text(delivery, request, page.text)
-    return Delivered("ok", content=text if page.block is None else (page.block, *text))
+    return Delivered("ok", content=(*(() if page.block is None else (page.block,)), *text, *notices))
 
 
 def check_access(
@@ -246,6 +276,86 @@ def check_access(
     if not items or is_denied:
         note(denied_by="policy")
         raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this view")
+
+
+@dataclass(frozen=True)
+class CheckedParts:
+    """The parts of an answer after the check for instructions; `own` are the places of the gateway's own parts.
+
+    A notice is the last part. `is_withheld`: flagged parts were replaced, and what belongs to them must not leave.
+    """
+
+    parts: Sequence[Block]
+    own: frozenset[int] = frozenset()
+    refs: tuple[ArtifactRef, ...] = ()
+    is_flagged: bool = False
+    is_withheld: bool = False
+
+
+async def check_parts(
+    delivery: Delivery,
+    request: Request,
+    origin: Origin,
+    parts: Sequence[Block],
+    *,
+    beside: Sequence[Any] = (),
+    make_part: Callable[[str], Block],
+) -> CheckedParts:
+    """Check clean parts that a model reads, and the JSON `beside` them: flag them, or store and replace them."""
+    check = delivery.instructions
+    mode = check.mode_for(origin.server)
+    if mode == "off":
+        return CheckedParts(parts)
+
+    def work() -> tuple[list[int], bool]:
+        return check.find([text_of(part) for part in parts]), any(check.is_flagged(value) for value in beside)
+
+    places, is_beside = await run_sized(estimate_size([*parts], [*beside]), work)
+    if not places and not is_beside:
+        return CheckedParts(parts)
+    _report_instructions(delivery, origin.server, is_withheld=mode == "quarantine")
+    if mode == "flag":
+        return CheckedParts((*parts, make_part(notice_of(origin.server))), frozenset({len(parts)}), is_flagged=True)
+    result, refs = [*parts], []
+    for at in places:
+        content = text_of(parts[at]).encode("utf-8", "replace")
+        label = f"{origin.server}:{origin.tool}"
+        handle, _ = await _put(delivery, request, Artifact(content, "text/plain", label, origin))
+        result[at] = make_part(notice_of_quarantine(origin.server, handle, may_view=check.may_view))
+        refs += [] if handle is None else [ArtifactRef(handle, "text/plain", len(content))]
+    if not places:  # only what is beside the parts
+        result = [make_part(notice_of_quarantine(origin.server, None, may_view=False))]
+        places = [0]
+    return CheckedParts(result, frozenset(places), tuple(refs), is_flagged=True, is_withheld=True)
+
+
+async def check_question(
+    delivery: Delivery, server: str, method: object, params: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Check a server's clean question to a person. A notice precedes its message; a quarantined one is not asked."""
+    if method != "elicitation/create" or not await _is_flagged(delivery, server, [*all_strings(params).items]):
+        return params
+    is_withheld = delivery.instructions.mode_for(server) == "quarantine"
+    _report_instructions(delivery, server, is_withheld=is_withheld)
+    if is_withheld:
+        raise GatewayError("PERMISSION_DENIED", "the server's question reads like instructions, and was withheld")
+    return {**params, "message": f"{notice_of_question(server)}\n\n{params.get('message', '')}"}
+
+
+async def _is_flagged(delivery: Delivery, server: str, texts: Sequence[str]) -> bool:
+    check = delivery.instructions
+    if check.mode_for(server) == "off":
+        return False
+    return bool(await run_sized(estimate_size([*texts]), partial(check.find, texts)))
+
+
+def _report_instructions(delivery: Delivery, server: str, *, is_withheld: bool) -> None:
+    delivery.recorder.instructed(server, "quarantined" if is_withheld else "flagged")
+    note_cleaning(CleaningReport(flagged={FLAGGED: 1}))
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
 
 
 async def clean_value(raw: Mapping[str, Any], cleaner: Cleaner, *, keep: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from typing import Any, Final
 import anyio
 
 from leafgate.admission.retry import TRANSIENT, Breaker, BreakerPolicy, End, RetryPolicy, admit_call, end_call
-from leafgate.clean.cleaner import Cleaner
-from leafgate.gateway.deliver import Delivery, clean_value
+from leafgate.gateway.deliver import Delivery, check_question, clean_value
 from leafgate.gateway.serving import end_of, set_server
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import ClientChannel
@@ -149,7 +148,7 @@ class ObservedUpstream:
         self, server: str, method: str, params: Mapping[str, Any], client: ClientChannel | None = None
     ) -> Mapping[str, Any]:
         if client is not None:
-            client = CleanClient(client, self._delivery.clean_for.get(server, self._delivery.clean))
+            client = CleanClient(client, self._delivery, server)
         target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
         set_server(server)
         started = perf_counter()
@@ -170,11 +169,13 @@ class ObservedUpstream:
 
 
 class CleanClient:
-    """A ClientChannel around another, to which only cleaned texts are passed on."""
+    """A ClientChannel around another, to which only cleaned texts of a server are passed on."""
 
-    def __init__(self, inner: ClientChannel, cleaner: Cleaner) -> None:
+    def __init__(self, inner: ClientChannel, delivery: Delivery, server: str) -> None:
         self._inner = inner
-        self._cleaner = cleaner
+        self._delivery = delivery
+        self._server = server
+        self._cleaner = delivery.clean_for.get(server, delivery.clean)
         self.owner = inner.owner
         self.takes_input_requests = inner.takes_input_requests
         self.takes_any_json = inner.takes_any_json
@@ -192,4 +193,5 @@ class CleanClient:
         await self._inner.log(await clean_value(params, self._cleaner))
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._inner.ask(method, await clean_value(params, self._cleaner, keep=OPAQUE))
+        question = await clean_value(params, self._cleaner, keep=OPAQUE)
+        return await self._inner.ask(method, await check_question(self._delivery, self._server, method, question))

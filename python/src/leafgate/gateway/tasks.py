@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 import anyio
 
 from leafgate.admission.retry import TRANSIENT
-from leafgate.clean.cleaner import Cleaner
+from leafgate.gateway.deliver import Delivery
 from leafgate.gateway.dispatch import CleanClient
 from leafgate.gateway.native import INVALID_PARAMS
 from leafgate.gateway.result import TaskCreated
@@ -263,7 +263,7 @@ class TaskKeeper:
         origin: Origin,
         raw: Mapping[str, Any],
         request: Request,
-        cleaner: Cleaner,
+        delivery: Delivery,
         *,
         is_resumed: bool,
         is_native: bool,
@@ -279,8 +279,11 @@ class TaskKeeper:
         task = TaskRecord(origin.server, instance.name, state.task_id, origin.tool, is_native)
         if takes_tasks(client) and self.store is not None:
             id = await self._put(self.store, task, state, request)
-            return TaskCreated({"resultType": TASK, **write_task(state, id, cleaner.text(state.message).value)})
-        wait = TaskWait(self.upstream, task, None if client is None else CleanClient(client, cleaner))
+            return TaskCreated(
+                {"resultType": TASK, **write_task(state, id, delivery.cleaner(origin).text(state.message).value)}
+            )
+        clean_client = None if client is None else CleanClient(client, delivery, origin.server)
+        wait = TaskWait(self.upstream, task, clean_client)
         state = await wait.run(state, answered)
         if state.status != INPUT_REQUIRED:
             return state

@@ -146,6 +146,10 @@ FAMILIES: Final = (
            ["server"], lambda m, s: _by_label(s.tools_by_server)),
     Family(_GAUGE, "leafgate_upstream_breaker", "The phase of a server's breaker.",
            ["server", "phase"], lambda m, s: [((label(server), phase), 1) for server, phase in s.breakers.items()]),
+    Family(_COUNTER, "leafgate_instructions",
+           "Answers and questions of a server that read like instructions to a model: flagged or quarantined.",
+           ["server", "action"],
+           lambda m, s: [((name, action), n) for name, row in m.instructions.items() for action, n in row.items()]),
     # Leaves
     Family(_COUNTER, "leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.",
            ["server", "tool", "map", "outcome"], _leaf_series("blocks")),
