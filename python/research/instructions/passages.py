@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 SEED = 16
 SERVERS = re.compile(r"mcp|blender|serena|basic_memory|office_word|zotero|excel|jupyter_mcp|chroma")
 LIBRARIES = ("click", "httpx", "requests", "rich", "poetry", "scrapy", "celery", "openai", "litellm", "mkdocs_material", "pip")
-AGENTS = ("crewai", "langchain", "llama_index_core", "smolagents", "browser_use", "pydantic_ai_slim")
+AGENTS = ("langchain", "llama_index_core", "smolagents", "browser_use", "pydantic_ai_slim")
 SECURITY = ("cisco", "spikee", "garak", "snyk", "llamaf", "deepteam")
 LANGUAGES = {"de": "de", "fr": "fr", "es": "es", "pt": "pt", "it": "it", "ru": "ru", "zh": "zh", "ja": "ja", "ko": "ko", "ar": "ar", "hi": "hi"}
 CUT = 3_000  # characters of a passage
@@ -57,7 +57,8 @@ def catalogs(routing: Path, msb: Path) -> Iterator[Passage]:
     for source, file in files.items():
         for number, entry in enumerate(json.loads(file.read_text())):
             for text in strings_of(entry["tool"]):
-                yield passage(source, 0, "definition", text, item=f"{source}:{number}")
+                weight = 2 if source == "dev_catalog" else 1  # of MCP servers
+                yield passage(source, 0, "definition", text, item=f"{source}:{number}", weight=weight)
     kinds = json.loads(msb.read_text())
     descriptions = {tool["description"] for tool in kinds["base"]}
     for kind, tools in kinds.items():
@@ -95,7 +96,7 @@ def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
         if SERVERS.search(name) and name not in SECURITY:
             texts = sorted(set(literals(folder)))
             for number, text in enumerate(rng.sample(texts, min(400, len(texts)))):
-                yield passage("server_sources", 0, "definition", text[:CUT], item=f"{name}:{number}")
+                yield passage("server_sources", 0, "definition", text[:CUT], item=f"{name}:{number // 3}")
         elif name in AGENTS:
             texts = sorted({text for text in literals(folder) if re.search(r"\b[Yy]ou\b", text) and len(text) > 200})
             for text in rng.sample(texts, min(120, len(texts))):

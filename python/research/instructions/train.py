@@ -13,7 +13,8 @@ import pickle
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,12 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from leafgate.clean import instructions
-from leafgate.clean.instructions import BUCKETS, MAX_RULE_GAIN, STRIDE, FeatureReader, find_patterns
+from leafgate.clean.instructions import BUCKETS, MAX_RULE_GAIN, STRIDE, find_patterns
 from leafgate.meaning import bundled_embedder
 
 FALSE_ALARMS = 0.005
 # A feature that is scaled up is regularised less.
-WORD_SCALE, MEANING_SCALE, PATTERN_SCALE = 4.0, 4.0, 3.0
+WORD_SCALE, MEANING_SCALE, PATTERN_SCALE = 2.5, 5.0, 8.0
 STRENGTH = 0.04
 NEVER_TRAINED = ("own_attacks_round_3",)
 NOT_ORDINARY = ("agent_prompts", "security_docs")  # prompts, and texts about attacks: no threshold is set by them
@@ -54,39 +55,46 @@ class Rows:
     weights: np.ndarray
 
 
-def read_passage(entry: dict[str, Any]) -> tuple[list[tuple[np.ndarray, np.ndarray, float]], list[np.ndarray], list[int]]:
-    """The windows of a passage: buckets, vector and size; patterns; and which of them have the label."""
-    reader = _reader()
-    text = entry["text"]
-    windows = reader.read(text)
-    if windows is None:
-        return [], [], []
-    spans = [match.span() for match in instructions._WORD.finditer(text)]
-    count = len(windows.sizes)
-    vectors = instructions.join_halves(windows.vectors)
-    rows, patterns, labels = [], [], []
+Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # buckets, vector, patterns, whether it holds the attack
+
+
+def read_passage(entry: dict[str, Any]) -> list[Window]:
+    """The windows of a passage, with the features that the classifier gives them."""
+    embedder, text = bundled_embedder(), entry["text"]
+    words = instructions.find_words(text)
+    if not words or embedder is None:
+        return []
+    units = [_read_word(word) for word in words]
+    hashes = np.array([each for unit in units for each in unit.hashes], np.uint64)
+    places = np.repeat(np.arange(len(units)), [len(unit.hashes) for unit in units])
+    others = np.array([each for unit in units for each in unit.others], np.int64)
+    other_places = np.repeat(np.arange(len(units)), [len(unit.others) for unit in units])
+    pairs = instructions.pair_buckets(hashes)
+    buckets = np.concatenate(((hashes % BUCKETS).astype(np.int64), *pairs, others % BUCKETS))
+    halves = np.concatenate((places, places[:-1], places[:-2], other_places)) // STRIDE
     attack = entry.get("attack") or text
     start = max(0, text.find(attack))
     end = start + len(attack)
-    for number in range(max(1, count - 1)):
-        inside = (windows.halves == number) | (windows.halves == number + 1)
-        first, last = spans[number * STRIDE][0], spans[min(len(spans), (number + 2) * STRIDE) - 1][1]
+    windows: list[Window] = []
+    offset = 0
+    for number in range(max(1, -(-len(units) // STRIDE) - 1)):
+        inside = units[number * STRIDE : (number + 2) * STRIDE]
+        pieces = [piece for unit in inside for piece in unit.pieces]
+        vector = embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1], np.float32)
+        window = instructions.window_text(text, number)
+        first = text.find(window, offset)
+        offset, last = first, first + len(window)
         shared = max(0, min(end, last) - max(start, first))
         has_attack = shared >= 0.5 * (end - start) or shared >= 0.6 * (last - first)
-        length = float(np.sqrt((vectors[number] ** 2).sum())) or 1.0
-        rows.append((windows.buckets[inside], vectors[number] / length, float(inside.sum())))
-        patterns.append(find_patterns(text[first:last]))
-        labels.append(int(entry["label"] and has_attack))
-    return rows, patterns, labels
+        own = buckets[(halves == number) | (halves == number + 1)]
+        label = int(entry["label"] and has_attack)
+        windows.append((own, vector / np.sqrt(len(inside)), find_patterns(window), label))
+    return windows
 
 
-_READER: list[FeatureReader] = []
-
-
-def _reader() -> FeatureReader:
-    if not _READER:
-        _READER.append(FeatureReader(bundled_embedder()))
-    return _READER[0]
+@cache
+def _read_word(word: str) -> instructions.Unit:
+    return instructions.read_word(word, bundled_embedder())
 
 
 def make_rows(entries: Sequence[dict[str, Any]]) -> Rows:
@@ -94,10 +102,10 @@ def make_rows(entries: Sequence[dict[str, Any]]) -> Rows:
         read = list(pool.map(read_passage, entries, chunksize=200))
     data, indices, starts = [], [], [0]
     dense, patterns, passages, labels, weights = [], [], [], [], []
-    for number, (rows, each_patterns, each_labels) in enumerate(read):
-        for (buckets, vector, size), pattern, label in zip(rows, each_patterns, each_labels, strict=True):
+    for number, windows in enumerate(read):
+        for buckets, vector, pattern, label in windows:
             indices.append(buckets)
-            data.append(np.full(len(buckets), WORD_SCALE / np.sqrt(size), np.float32))
+            data.append(np.full(len(buckets), 1 / np.sqrt(len(buckets)), np.float32))
             starts.append(starts[-1] + len(buckets))
             dense.append(vector)
             patterns.append(pattern)
@@ -108,8 +116,14 @@ def make_rows(entries: Sequence[dict[str, Any]]) -> Rows:
         (np.concatenate(data), np.concatenate(indices), starts), (len(labels), BUCKETS), dtype=np.float32
     )
     words.sum_duplicates()
-    blocks = [words, sparse.csr_matrix(np.array(dense) * MEANING_SCALE), sparse.csr_matrix(np.array(patterns) * PATTERN_SCALE)]
+    blocks = [words, sparse.csr_matrix(np.array(dense)), sparse.csr_matrix(np.array(patterns))]
     return Rows(sparse.hstack(blocks).tocsr(), np.array(passages), np.array(labels), np.array(weights, np.float32))
+
+
+def scale_features(rows: Rows) -> Rows:
+    dimensions = rows.features.shape[1] - BUCKETS - instructions.PATTERN_COUNT
+    scales = np.repeat((WORD_SCALE, MEANING_SCALE, PATTERN_SCALE), (BUCKETS, dimensions, instructions.PATTERN_COUNT))
+    return replace(rows, features=(rows.features @ sparse.diags(scales.astype(np.float32))).tocsr())
 
 
 def weigh(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> np.ndarray:
@@ -136,7 +150,7 @@ class Fit:
 
     def score(self, features: Any) -> np.ndarray:
         """As the classifier does: the rules add at most a fixed gain."""
-        split = BUCKETS + features.shape[1] - BUCKETS - instructions.PATTERN_COUNT
+        split = features.shape[1] - instructions.PATTERN_COUNT
         rules = features[:, split:] @ self.weights[split:]
         return features[:, :split] @ self.weights[:split] + np.minimum(MAX_RULE_GAIN, rules) + self.bias
 
@@ -261,6 +275,7 @@ def main() -> None:
         rows = make_rows(entries)
         if args.rows:
             args.rows.write_bytes(pickle.dumps(rows))
+    rows = scale_features(rows)
     print(len(rows.labels), "windows,", int(rows.labels.sum()), "with an attack", flush=True)
     figures = figures_of(cross_validate(rows, entries), entries)
     sources = np.array([entries[p]["source"] for p in rows.passages])

@@ -30,9 +30,13 @@ def metrics() -> Metrics:
     return Metrics(lambda: "today")
 
 
+def delivery(metrics: Metrics | None = None, **more: Any) -> Delivery:
+    parts: Any = {"artifacts": MemoryArtifactStore(), "count": len, "encoder_of": MAPS.load, **more}
+    return Delivery(recorder=metrics or Metrics(lambda: "today"), clean=Cleaner(), **parts)
+
+
 def observed(inner: StubUpstream, metrics: Metrics) -> ObservedUpstream:
-    parts: Any = {"artifacts": MemoryArtifactStore(), "count": len, "encoder_of": MAPS.load}
-    return ObservedUpstream(inner, Delivery(recorder=metrics, clean=Cleaner(), **parts))
+    return ObservedUpstream(inner, delivery(metrics))
 
 
 def answering(answer: Any, metrics: Metrics) -> ObservedUpstream:
@@ -149,7 +153,7 @@ class Listener:
 
 async def test_progress_log_lines_and_questions_are_clean() -> None:
     listener = Listener()
-    caller = CleanClient(listener, Cleaner())
+    caller = CleanClient(listener, delivery(), "s")
     await caller.progress(1, 3, f"with {SECRET}")
     await caller.progress(2, 3, None)
     await caller.log({"level": "info", "data": {"key": SECRET, "_meta": LEAF, "n": 5}})
@@ -167,7 +171,7 @@ async def test_progress_log_lines_and_questions_are_clean() -> None:
 
 
 def test_who_the_caller_is_stays() -> None:
-    caller = CleanClient(Listener(), Cleaner())
+    caller = CleanClient(Listener(), delivery(), "s")
     takes = caller.takes_input_requests, caller.takes_any_json
     assert (caller.owner, takes, caller.log_level) == ("me", (True, False), "info")
     assert (caller.resume, caller.capabilities) == ({"requestState": "s"}, {"roots": {}})

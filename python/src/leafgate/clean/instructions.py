@@ -14,10 +14,10 @@ import math
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
@@ -37,11 +37,12 @@ BUCKETS: Final = 1 << 17
 STRIDE: Final = 10  # words; a window has two strides
 MAX_CHARACTERS: Final = 131_072  # of a longer text, the beginning and the end are read
 MAX_DECODED: Final = 20
+# Rules are tried in the windows that score highest: few in a result, which a client waits for.
+MAX_SEARCHED: Final[Mapping[Place, int]] = {"definition": 40, "text": 3}
 MAX_RULE_GAIN: Final = 8.0  # what the rules add to a score at most
-SEARCH_FROM: Final = 5.0  # below the threshold: rules are tried in windows that score so much by words and meaning
+SEARCH_FROM: Final = 4.0  # below the threshold: rules are tried in windows that score so much by words and meaning
 _MAX_WORDS: Final = 1 << 16  # that are remembered with their features
 _LONGEST_WORD: Final = 32
-_HASHES: Final = 0xFFFFFFFF
 _EXCERPT: Final = 80
 
 _WORD: Final = re.compile(
@@ -142,81 +143,58 @@ def _decode_blob(blob: str) -> str | None:
 
 
 class Unit(NamedTuple):
-    """The features of one word: hashes that form pairs with their neighbours, hashes that do not, and word pieces."""
+    """The features of one word: hashes that form pairs with their neighbours, hashes that do not, and its vector."""
 
     hashes: tuple[int, ...]
-    others: tuple[int, ...]
-    pieces: tuple[int, ...]
+    others: tuple[int, ...] = ()
+    pieces: tuple[int, ...] = ()
 
 
-class Windows(NamedTuple):
-    """The features of the windows of a text: hash buckets with the half window each belongs to, and vectors."""
+def read_word(word: str, embedder: StaticEmbedder | None) -> Unit:
+    """Return the features of a word."""
+    if word[0].isdigit():
+        return Unit((_hash("0"),))
+    if not word[0].isalpha():
+        return Unit((_hash(word[:3]),))
+    plain = word.lower() if word.isascii() else _fold_word(word)
+    if not plain or (len(plain) > _LONGEST_WORD and plain.isascii()):
+        return Unit((_hash("^long"),))
+    if _UNSPACED.search(plain):
+        pairs = [plain[at : at + 2] for at in range(len(plain) - 1)] or [plain]
+        return Unit(tuple(map(_hash, pairs)), tuple(map(_hash, plain)))
+    others = [_hash("^" + plain[:5])] if len(plain) > 6 else []
+    others += [_hash("^CAPITALS")] if len(word) > 2 and word.isupper() else []
+    letters = plain.partition("'")[0]
+    has_pieces = embedder is not None and letters.isascii() and letters.isalpha()
+    pieces = embedder.pieces.split_word(letters) if embedder is not None and has_pieces else ()
+    return Unit((_hash(plain),), tuple(others), pieces)
 
-    buckets: NDArray[np.int64]
-    halves: NDArray[np.int64]
-    sizes: NDArray[np.float32]  # number of buckets per half window
-    vectors: Floats  # sum per half window
+
+def pair_buckets(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the buckets of neighbours, and of neighbours but one: each at the place of its first hash."""
+    return _pair(hashes[:-1], hashes[1:], 1), _pair(hashes[:-2], hashes[2:], 2)
 
 
-class FeatureReader:
-    """Turns texts into features. Remembers words that it has seen, up to a limit."""
+def _pair(first: NDArray[np.uint64], second: NDArray[np.uint64], distance: int) -> NDArray[np.int64]:
+    mixed = first * np.uint64(0x9E3779B1) + second * np.uint64(0x85EBCA77) + np.uint64(distance * 0x27D4EB2F)
+    mixed &= np.uint64(0xFFFFFFFF)
+    return ((mixed ^ (mixed >> np.uint64(15))) % np.uint64(BUCKETS)).astype(np.int64)
 
-    def __init__(self, embedder: StaticEmbedder | None) -> None:
-        self._embedder = embedder
-        self._units: dict[str, Unit] = {}
 
-    def read(self, text: str) -> Windows | None:
-        """Return the features of the windows, or None for a text without words."""
-        units = [self._units.get(word) or self._read_word(word) for word in _WORD.findall(text)]
-        if not units:
-            return None
-        hashes = np.fromiter(chain.from_iterable(unit.hashes for unit in units), np.uint64)
-        places = np.repeat(np.arange(len(units)), [len(unit.hashes) for unit in units])
-        others = np.fromiter(chain.from_iterable(unit.others for unit in units), np.uint64)
-        other_places = np.repeat(np.arange(len(units)), [len(unit.others) for unit in units])
-        buckets = np.concatenate((hashes, _pair(hashes[:-1], hashes[1:], 1), _pair(hashes[:-2], hashes[2:], 2), others))
-        where = np.concatenate((places, places[:-1], places[:-2], other_places)) // STRIDE
-        count = -(-len(units) // STRIDE)
-        sizes = np.bincount(where, minlength=count).astype(np.float32)
-        return Windows((buckets % BUCKETS).astype(np.int64), where, sizes, self._sum_vectors(units, count))
+def find_words(text: str) -> list[str]:
+    """Return the words of a text, with the signs that separate its parts."""
+    return _WORD.findall(text)
 
-    def _sum_vectors(self, units: list[Unit], count: int) -> Floats:
-        if self._embedder is None:
-            return np.zeros((count, 1), np.float32)
-        rows, scale = self._embedder.rows, self._embedder.scale
-        vectors = np.zeros((count, rows.shape[1]), np.float32)
-        for half in range(count):
-            pieces = [piece for unit in units[half * STRIDE : (half + 1) * STRIDE] for piece in unit.pieces]
-            if pieces:
-                vectors[half] = scale[pieces] @ rows[pieces]
-        return vectors
 
-    def _read_word(self, word: str) -> Unit:
-        unit = self._make_unit(word)
-        if len(self._units) < _MAX_WORDS:
-            self._units[word] = unit
-        return unit
+def window_text(text: str, number: int) -> str:
+    """Return the text of a window."""
+    spans = list(islice((match.span() for match in _WORD.finditer(text)), number * STRIDE, (number + 2) * STRIDE))
+    return text[spans[0][0] : spans[-1][1]]
 
-    def _make_unit(self, word: str) -> Unit:
-        if word[0].isdigit():
-            return Unit((_hash("0"),), (), ())
-        if not word[0].isalpha():
-            return Unit((_hash(word[:3]),), (), ())
-        plain = word.lower() if word.isascii() else _fold_word(word)
-        if not plain or (len(plain) > _LONGEST_WORD and plain.isascii()):
-            return Unit((_hash("^long"),), (), ())
-        if _UNSPACED.search(plain):
-            pairs = [plain[at : at + 2] for at in range(len(plain) - 1)] or [plain]
-            return Unit(tuple(map(_hash, pairs)), tuple(map(_hash, plain)), ())
-        others = [_hash("^" + plain[:5])] if len(plain) > 6 else []
-        others += [_hash("^CAPITALS")] if len(word) > 2 and word.isupper() else []
-        letters = plain.partition("'")[0]
-        is_word = self._embedder is not None and letters.isascii() and letters.isalpha()
-        return Unit(
-            (_hash(plain),),
-            tuple(others),
-            self._embedder.pieces.split_word(letters) if is_word and self._embedder is not None else (),
-        )
+
+def join_halves(halves: NDArray[Any]) -> NDArray[Any]:
+    """Return the sums of neighbours: windows from half windows. A single half is a window."""
+    return halves if len(halves) == 1 else halves[:-1] + halves[1:]
 
 
 def _fold_word(word: str) -> str:
@@ -231,13 +209,6 @@ def _fold_word(word: str) -> str:
 
 def _hash(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "replace"))
-
-
-def _pair(first: NDArray[np.uint64], second: NDArray[np.uint64], distance: int) -> NDArray[np.uint64]:
-    mixed = (
-        first * np.uint64(0x9E3779B1) + second * np.uint64(0x85EBCA77) + np.uint64(distance * 0x27D4EB2F)
-    ) & np.uint64(_HASHES)
-    return mixed ^ (mixed >> np.uint64(15))
 
 
 # The classifier
@@ -258,68 +229,89 @@ class Suspicion:
 UNSUSPICIOUS: Final = Suspicion(0.0)
 
 
+class _Weighed(NamedTuple):
+    """A word with its weights: what it adds to a score, apart from its pairs."""
+
+    hashes: tuple[int, ...]
+    word: float
+    size: int  # number of its hashes, with those of its pairs
+    meaning: float
+
+
 @dataclass(frozen=True)
 class InstructionModel:
-    """The weights: of hash buckets, of the vector, of the patterns; and the threshold of each place."""
+    """The weights: of hash buckets, of the vector, of the patterns; and the threshold of each place.
+
+    Without pairs and rules, a score is a sum over words, each of which is weighed once.
+    """
 
     words: NDArray[np.float32] = field(repr=False)
     meaning: Floats = field(repr=False)
     patterns: Floats = field(repr=False)
     bias: float
     thresholds: Mapping[str, float]
-
-    @cached_property
-    def reader(self) -> FeatureReader:
-        return FeatureReader(bundled_embedder())
+    embedder: StaticEmbedder | None = field(repr=False, default=None)
+    _weighed: dict[str, _Weighed] = field(repr=False, default_factory=dict)
 
     def judge(self, text: str, place: Place) -> Suspicion:
         """Return the suspicion of a text and of what is encoded in it."""
         if len(text) > MAX_CHARACTERS:
             text = text[: MAX_CHARACTERS * 3 // 4] + "\n" + text[-MAX_CHARACTERS // 4 :]
-        threshold = self.thresholds[place]
-        worst, excerpt = -math.inf, ""
-        for reading in (text, *_other_readings(text)):
-            score, window = self._judge_reading(reading, threshold)
-            if score > worst:
-                worst, excerpt = score, window
-        if worst == -math.inf:
+        worst = max((self._judge_reading(reading, place) for reading in (text, *_other_readings(text))), default=None)
+        if worst is None or worst[0] == -math.inf:
             return UNSUSPICIOUS
-        return Suspicion(1 / (1 + math.exp(min(50.0, threshold - worst))), excerpt)
+        return Suspicion(1 / (1 + math.exp(min(50.0, self.thresholds[place] - worst[0]))), worst[1])
 
-    def _judge_reading(self, text: str, threshold: float) -> tuple[float, str]:
-        windows = self.reader.read(text)
-        if windows is None:
+    def _judge_reading(self, text: str, place: Place) -> tuple[float, str]:
+        words = find_words(text)
+        if not words:
             return -math.inf, ""
-        scores = self.score(windows)
+        scores = self.score(words)
         worst, excerpt = float(scores.max()), ""
-        near = np.flatnonzero(scores >= threshold - SEARCH_FROM)
-        if len(near):
-            spans = [match.span() for match in _WORD.finditer(text)]
-            for number in map(int, near):
-                window = text[spans[number * STRIDE][0] : spans[min(len(spans), (number + 2) * STRIDE) - 1][1]]
-                score = float(scores[number]) + self.weigh_patterns(find_patterns(window))
-                if score > worst or not excerpt:
-                    worst, excerpt = max(worst, score), window
+        near = np.flatnonzero(scores >= self.thresholds[place] - SEARCH_FROM)
+        for number in near[np.argsort(-scores[near], kind="stable")][: MAX_SEARCHED[place]]:
+            window = window_text(text, int(number))
+            score = float(scores[number]) + self.weigh_patterns(find_patterns(window))
+            if score > worst or not excerpt:
+                worst, excerpt = max(worst, score), window
         return worst, " ".join(excerpt.split())[:_EXCERPT]
 
-    def score(self, windows: Windows) -> NDArray[np.float32]:
+    def score(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the score of each window, without the rules."""
-        sums = np.bincount(windows.halves, self.words[windows.buckets], len(windows.sizes))
-        sums, sizes, vectors = join_halves(sums), join_halves(windows.sizes), join_halves(windows.vectors)
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        lengths[lengths == 0] = 1
-        meaning = vectors @ self.meaning / lengths if vectors.shape[1] == len(self.meaning) else 0.0
-        scores: NDArray[np.float32] = sums / np.sqrt(sizes) + meaning + self.bias
+        weighed = [self._weighed.get(word) or self._weigh(word) for word in words]
+        starts = np.arange(0, len(weighed), STRIDE)
+        hashes = np.fromiter(chain.from_iterable(each.hashes for each in weighed), np.uint64)
+        count = len(weighed)
+        places = (
+            np.arange(count) if len(hashes) == count else np.repeat(np.arange(count), [len(e.hashes) for e in weighed])
+        )
+        sums = np.add.reduceat(np.fromiter((each.word for each in weighed), np.float64, count), starts)
+        for distance, buckets in enumerate(pair_buckets(hashes), 1):
+            sums += np.bincount(places[: len(hashes) - distance] // STRIDE, self.words[buckets], len(starts))
+        sizes = np.add.reduceat(np.fromiter((each.size for each in weighed), np.float64, count), starts)
+        meaning = np.add.reduceat(np.fromiter((each.meaning for each in weighed), np.float64, count), starts)
+        lengths = np.diff(starts, append=count)
+        by_words = join_halves(sums) / np.sqrt(join_halves(sizes))
+        by_meaning = join_halves(meaning) / np.sqrt(join_halves(lengths))
+        scores: NDArray[np.float32] = by_words + by_meaning + self.bias
         return scores
+
+    def _weigh(self, word: str) -> _Weighed:
+        unit = read_word(word, self.embedder)
+        buckets = [each % BUCKETS for each in (*unit.hashes, *unit.others)]
+        pieces = list(unit.pieces)
+        meaning = 0.0
+        if pieces and self.embedder is not None:
+            meaning = float(self.embedder.scale[pieces] @ self.embedder.rows[pieces] @ self.meaning)
+        size = 3 * len(unit.hashes) + len(unit.others)
+        weighed = _Weighed(unit.hashes, float(self.words[buckets].sum()), size, meaning)
+        if len(self._weighed) < _MAX_WORDS:
+            self._weighed[word] = weighed
+        return weighed
 
     def weigh_patterns(self, patterns: NDArray[np.float32]) -> float:
         """Return what the rules add to the score of a window."""
         return min(MAX_RULE_GAIN, float(patterns @ self.patterns))
-
-
-def join_halves(halves: NDArray[Any]) -> NDArray[Any]:
-    """Return the sums of neighbours: windows from half windows. A single half is a window."""
-    return halves if len(halves) == 1 else halves[:-1] + halves[1:]
 
 
 def _other_readings(text: str) -> Iterator[str]:
@@ -334,7 +326,8 @@ def bundled_model() -> InstructionModel:
     with np.load(MODEL, allow_pickle=False) as file:
         words = file["words"].astype(np.float32) * file["words_scale"]
         thresholds = {"definition": float(file["thresholds"][0]), "text": float(file["thresholds"][1])}
-        return InstructionModel(words, file["meaning"], file["patterns"], float(file["bias"]), thresholds)
+        weights = (words, file["meaning"], file["patterns"], float(file["bias"]))
+        return InstructionModel(*weights, thresholds, bundled_embedder())
 
 
 def judge_text(text: str, place: Place = "text") -> Suspicion:
