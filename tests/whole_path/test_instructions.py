@@ -6,12 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 import yaml
-from gateways import HttpGateway, gateway_on_http, text_of
+from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from mcp import Client, types
 
 pytestmark = pytest.mark.anyio
@@ -24,15 +23,12 @@ HONEST = "The meeting moved to Tuesday. Please update your calendar."
 NOTICE = "[leafgate] Text of the server"
 
 SERVER = f"""
+import sys
+
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-from pydantic import BaseModel
 
 server = MCPServer("mail")
 ATTACK = {ATTACK!r}
-
-class Answer(BaseModel):
-    yes: bool
 
 @server.tool(structured_output=False)
 def read_mail(kind: str) -> str:
@@ -42,12 +38,8 @@ def read_mail(kind: str) -> str:
 def read_record() -> dict[str, str]:
     return {{"body": ATTACK}}
 
-@server.tool(structured_output=False)
-async def ask(ctx: Context) -> str:
-    return (await ctx.elicit(message=ATTACK, schema=Answer)).action
-
-@server.resource("mail://{{box}}/one")
-def one(box: str) -> str:
+@server.resource(f"{{sys.argv[1]}}://one")
+def one() -> str:
     return ATTACK
 
 @server.prompt()
@@ -62,16 +54,19 @@ server.run()
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpGateway]:
     folder = tmp_path_factory.mktemp("mail")
     (folder / "mail.py").write_text(SERVER)
-    entry = {"command": sys.executable, "args": [str(folder / "mail.py")]}
     modes = {"plain": {}, "strict": {"instructions": "quarantine"}, "free": {"instructions": "off"}}
-    servers = {name: {**entry, **more} for name, more in modes.items()}
+    servers = {
+        name: {"command": sys.executable, "args": [str(folder / "mail.py"), name], **more} for name, more in modes.items()
+    }
+    asking = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
+    servers |= {"asking": asking, "pushy": {**asking, "instructions": "quarantine"}}
     (folder / "leafgate.yaml").write_text(yaml.safe_dump({"mode": "passthrough", "mcpServers": servers}))
     with gateway_on_http("--config", str(folder / "leafgate.yaml")) as running:
         yield running
 
 
-def connect(gateway: HttpGateway, **options: Any) -> Client:
-    return Client(f"{gateway.url}/mcp", mode="legacy", **options)
+def connect(gateway: HttpGateway) -> Client:
+    return Client(f"{gateway.url}/mcp", mode="legacy")
 
 
 def texts(result: types.CallToolResult) -> list[str]:
@@ -104,25 +99,27 @@ async def test_quarantine_withholds_texts_and_structured_content(gateway: HttpGa
 
 async def test_resources_and_prompts_are_checked_too(gateway: HttpGateway) -> None:
     async with connect(gateway) as client:
-        (text, notice) = (await client.read_resource("mail://inbox/one")).contents
+        (text, notice) = (await client.read_resource("plain://one")).contents
         assert text.text == ATTACK
         assert notice.text.startswith(NOTICE)
+        assert "id_rsa" not in (await client.read_resource("strict://one")).model_dump_json()
         messages = (await client.get_prompt("plain__greet")).messages
         assert json.loads(messages[-1].model_dump_json())["content"]["text"].startswith(NOTICE)
         assert "id_rsa" not in (await client.get_prompt("strict__greet")).model_dump_json()
 
 
-async def test_a_question_carries_a_notice_or_is_not_asked(gateway: HttpGateway) -> None:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_question_carries_a_notice_or_is_not_asked(gateway: HttpGateway, mode: str) -> None:
     questions: list[str] = []
 
     async def answer(context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         questions.append(params.message)
         return types.ElicitResult(action="decline")
 
-    async with connect(gateway, elicitation_callback=answer) as client:
-        assert text_of(await client.call_tool("plain__ask", {})) == "decline"
-        await client.call_tool("strict__ask", {})
-    assert [question.partition("\n")[0][:35] for question in questions] == ['[leafgate] The server "plain" asks ']
+    async with Client(f"{gateway.url}/mcp", mode=mode, elicitation_callback=answer) as client:
+        for server in ("asking", "pushy"):
+            await client.call_tool(f"{server}__test_elicitation", {"message": ATTACK})
+    assert [question.partition(" asks ")[0] for question in questions] == ['[leafgate] The server "asking"']
     assert questions[0].endswith(ATTACK)
 
 
