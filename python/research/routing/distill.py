@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from leafgate.browse.meaning import WordPieces
+from leafgate.meaning import WordPieces
 
 WORD = re.compile(r"[a-z]+")
 

@@ -359,6 +359,9 @@ class Recorder(Protocol):
     def shortened(self, origin: Origin, whole: int, shown: int) -> None:
         """A text of so many tokens was withheld, and so many are shown in its place."""
 
+    def instructed(self, server: str, action: Literal["flagged", "quarantined"]) -> None:
+        """An answer or a question of a server reads like instructions to a model."""
+
     def browsed(self, whole: int, shown: int) -> None:
         """A page of cards of so many tokens was sent; the definitions of all tools have so many."""
 

@@ -4,7 +4,7 @@ import numpy as np
 from routing_catalog import SMALL, tool
 
 from leafgate.browse.index import build_index
-from leafgate.browse.meaning import bundled_embedder
+from leafgate.meaning import bundled_embedder
 
 
 def test_an_index_does_not_depend_on_its_history() -> None:

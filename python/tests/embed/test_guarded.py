@@ -401,4 +401,4 @@ for line in sys.stdin:
         found = answers.get(asked["method"])
         body = {"result": found} if found else {"error": {"code": -32601, "message": "no such method"}}
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **body}), flush=True)
-"""  # noqa: E501  a program of its own
+"""

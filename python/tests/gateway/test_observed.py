@@ -30,9 +30,13 @@ def metrics() -> Metrics:
     return Metrics(lambda: "today")
 
 
+def delivery(metrics: Metrics | None = None, **more: Any) -> Delivery:
+    parts: Any = {"artifacts": MemoryArtifactStore(), "count": len, "encoder_of": MAPS.load, **more}
+    return Delivery(recorder=metrics or Metrics(lambda: "today"), clean=Cleaner(), **parts)
+
+
 def observed(inner: StubUpstream, metrics: Metrics) -> ObservedUpstream:
-    parts: Any = {"artifacts": MemoryArtifactStore(), "count": len, "encoder_of": MAPS.load}
-    return ObservedUpstream(inner, Delivery(recorder=metrics, clean=Cleaner(), **parts))
+    return ObservedUpstream(inner, delivery(metrics))
 
 
 def answering(answer: Any, metrics: Metrics) -> ObservedUpstream:
@@ -149,7 +153,7 @@ class Listener:
 
 async def test_progress_log_lines_and_questions_are_clean() -> None:
     listener = Listener()
-    caller = CleanClient(listener, ServerCleaning(Cleaner()))
+    caller = CleanClient(listener, await delivery().cleaning_for("s", None))
     await caller.progress(1, 3, f"with {SECRET}")
     await caller.progress(2, 3, None)
     await caller.log({"level": "info", "data": {"key": SECRET, "_meta": LEAF, "n": 5}})

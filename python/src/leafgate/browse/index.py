@@ -23,8 +23,8 @@ from leafgate.browse.lexical import (
     item_digest,
     item_text,
 )
-from leafgate.browse.meaning import Embedder, unit
 from leafgate.browse.words import SpellingIndex, build_spelling
+from leafgate.meaning import Embedder, unit
 from leafgate.model.tool import SelectableItem
 
 Floats = NDArray[np.float32]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from leafgate.browse.cards import Provider, SelectionValidation, selection_schema, validate_selection
 from leafgate.browse.index import CatalogIndex, build_index
-from leafgate.browse.meaning import Embedder, bundled_embedder
 from leafgate.browse.query import STOP_WORDS, Query, make_word_test, parse_query, read_query
+from leafgate.meaning import Embedder, bundled_embedder
 from leafgate.model.errors import RouteError
 from leafgate.model.tool import Kind, SelectableItem
 

@@ -1,71 +1,49 @@
 """The scan of tool definitions for hidden instructions, before a model reads them.
 
-Every string of a definition is examined: names, descriptions, schemas down to enum values. Rules read the shadow of the
-text (case, width, look-alikes and invisible characters folded away) and the texts that are encoded in it.
+Every string of a definition is examined: names, descriptions, schemas down to enum values. The classifier of
+`clean.instructions` judges what a string says; the rules that match explain it. Characters, names and the mention of
+other servers' tools have weights of their own.
 """
 
 from __future__ import annotations
 
-import base64
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
 from leafgate.catalog.tool_names import OtherNames, ToolNames
+from leafgate.clean.instructions import RULES, TABLE, decode_parts, fold, judge_text
 from leafgate.clean.invisibles import strip_invisibles
 from leafgate.clean.markers import neutralise_markers, neutralise_turns, shadow
 from leafgate.clean.result import MAX_DEPTH
 from leafgate.clean.sanitize import check_links, strip_escapes
-from leafgate.data import check_types, expand, load_table
 
 FLAG_AT: Final = 0.5  # a definition with this risk should be reviewed by a person
+INSTRUCTIONS: Final = "instructions"  # the kind of what the classifier finds
+_LEAST_RISK: Final = 0.1  # of a string that is reported
 _MAX_STRINGS: Final = 5_000
 _MAX_CHARACTERS: Final = 400_000  # of all strings; more than any schema that intake accepts
 _MAX_TEXT: Final = 20_000  # characters of one string that rules read; a longer string is itself a finding
-_MAX_DECODED: Final = 20
 _EXCERPT: Final = 80
 # Both begin where a blank begins: a search from each place in it would take quadratic time.
 _LONG_BLANK: Final = re.compile(
     r"(?<![ \t\u00a0\u2800\u3000])[ \t\u00a0\u2800\u3000]{120,}+\S|(?<!\s)[ \t\r]*+\n(?:[ \t\r]*+\n){14,}+[ \t]*+\S"
 )
-_SEPARATORS: Final = re.compile(r"[\s*`_]+")
-_LEET: Final = str.maketrans("013457", "oieast")
 
 
-@dataclass(frozen=True)
-class ScanRule:
-    """Patterns for one purpose. `unless`: words in the match that make it harmless."""
-
-    name: str
-    kind: str
-    weight: float
-    patterns: tuple[re.Pattern[str], ...]
-    unless: re.Pattern[str] | None
-
-
-def _load_rules(entries: Iterable[Mapping[str, Any]], fragments: Mapping[str, str]) -> Iterator[ScanRule]:
-    types = {"name": str, "kind": str, "weight": float, "patterns": list, "unless": str}
-    for entry in entries:
-        check_types("scan_rules.toml", entry, types)
-        patterns = tuple(re.compile(expand(pattern, fragments), re.VERBOSE) for pattern in entry["patterns"])
-        unless = re.compile(entry["unless"], re.VERBOSE) if "unless" in entry else None
-        yield ScanRule(entry["name"], entry["kind"], entry["weight"], patterns, unless)
-
-
-_TABLE: Final = load_table("scan_rules", {"fragments": dict, "rules": list, "wordings": dict})
-RULES: Final = tuple(_load_rules(_TABLE["rules"], _TABLE["fragments"]))
 _STEERING, _MENTION, _OTHER_TOOLS, _REVEALING_NAME = (
-    re.compile("|".join(_TABLE["wordings"][name]), re.VERBOSE)
+    re.compile("|".join(TABLE["wordings"][name]), re.VERBOSE)
     for name in ("steering", "mention", "other_tools", "revealing_name")
 )
 
 
 @dataclass(frozen=True)
 class ScanFinding:
-    """One reason for distrust: its kind, the place (JSON Pointer), the weight (0-1), and the words."""
+    """One reason for distrust: its kind, the place (JSON Pointer), the weight (0-1), and the words.
+
+    A weight of 0 explains the finding of the kind `instructions` at the same place.
+    """
 
     kind: str
     where: str
@@ -154,11 +132,14 @@ def _scan_string(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFin
     if len(text) < 3 or (text.isascii() and text.isidentifier() and len(text) < 40):
         return
     yield from _scan_characters(where, text)
-    readings = [text, *_decode(text)]
-    for number, reading in enumerate(readings):
-        extra = 0.2 if number else 0.0  # encoded text is more suspicious
-        for finding in _scan_words(where, reading, foreign):
-            yield ScanFinding(finding.kind, where, round(min(0.95, finding.weight + extra), 3), finding.excerpt)
+    # A parameter is judged with its name, which often says what it asks for.
+    owner, _, last = where.rpartition("/")
+    name = owner.rpartition("/")[2] if last == "description" and "/properties/" in where else ""
+    suspicion = judge_text(f"{name}: {text}" if name else text, "definition")
+    if suspicion.risk >= _LEAST_RISK:
+        yield ScanFinding(INSTRUCTIONS, where, round(suspicion.risk, 3), suspicion.excerpt)
+    for reading in (text, *decode_parts(text)):
+        yield from _scan_words(where, reading, foreign)
 
 
 def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
@@ -183,13 +164,11 @@ def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
 
 
 def _scan_words(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFinding]:
-    words = _fold(text)
+    words = fold(text)
     for rule in RULES:
-        hits = (pattern.search(words) for pattern in rule.patterns)
-        matches = [match for match in hits if match and not (rule.unless and rule.unless.search(match[0]))]
-        if matches:  # one purpose in several phrasings is not an accident
-            weight = min(0.9, rule.weight + 0.15 * (len(matches) - 1)) if rule.weight > 0.2 else rule.weight
-            yield ScanFinding(rule.kind, where, round(weight, 3), _excerpt(matches[0]))
+        match = next(filter(None, rule.matches(words)), None)
+        if match is not None:
+            yield ScanFinding(rule.kind, where, 0.0, _excerpt(match))
     steering = _STEERING.search(words)
     mention = steering or _MENTION.search(words)
     name = None if mention is None else foreign.find(shadow(text))
@@ -199,55 +178,6 @@ def _scan_words(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFind
     others = _OTHER_TOOLS.search(words)
     if others:
         yield ScanFinding("shadowing", where, 0.5, _excerpt(others))
-
-
-def _fold(text: str) -> str:
-    """Return what the rules read: one case, one width, single spaces, spaced letters joined, digits as letters."""
-    words = shadow(text) if not text.isascii() else text.lower()
-    words = re.sub(r"(?<![^\W_])(?:[^\W\d_][ .\-_*]{1,3}){5,}[^\W\d_](?![^\W_])", _join_letters, words)
-    # Whole words, also those without a digit: a pattern that looks for the digit takes quadratic time on a long word.
-    words = re.sub(r"[a-z0-9]+", _unleet, words)
-    return _SEPARATORS.sub(" ", words) + "\n" + (re.sub(r"\s+", " ", text.lower()) if not text.isascii() else "")
-
-
-def _join_letters(match: re.Match[str]) -> str:
-    words = re.split(r"[ .\-_*]{2,}", match[0])
-    return " ".join(re.sub(r"[ .\-_*]", "", word) for word in words)
-
-
-def _unleet(match: re.Match[str]) -> str:
-    word = match[0]
-    if word.isalpha():
-        return word
-    return word.translate(_LEET) if len(word) > 3 and sum(map(str.isalpha, word)) >= 2 else word
-
-
-def _decode(text: str) -> Iterator[str]:
-    """Yield the texts that are encoded in the text."""
-    unescaped = html.unescape(text) if "&" in text else text
-    if unescaped != text:
-        yield unescaped
-    if re.search(r"%20[A-Za-z]", text):
-        yield unquote(text)
-    for count, match in enumerate(re.finditer(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{24,4096}={0,2}", text)):
-        if count >= _MAX_DECODED:
-            return
-        reading = _decode_blob(match[0])
-        if reading:
-            yield reading
-
-
-def _decode_blob(blob: str) -> str | None:
-    """Return the readable text that a blob spells in hexadecimal or base64, or None."""
-    plain = blob.rstrip("=").replace("-", "+").replace("_", "/")
-    for decode, digits in ((bytes.fromhex, blob), (base64.b64decode, plain + "=" * (-len(plain) % 4))):
-        try:
-            text = decode(digits).decode()
-        except ValueError:  # neither this encoding nor UTF-8
-            continue
-        if " " in text and text.isprintable():
-            return text
-    return None
 
 
 def _scan_identity(name: str, foreign: OtherNames) -> Iterator[ScanFinding]:

@@ -136,9 +136,7 @@ class _Compiled:
     before: re.Pattern[bytes] | None
     reach: int  # the most bytes before a beginning
 
-    def thin_out(
-        self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes
-    ) -> npt.NDArray[np.intp]:
+    def thin_out(self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes) -> npt.NDArray[np.intp]:
         """Return the places where a whole beginning stands, as far as words are concerned at the start of one."""
         text = lower if self.source.any_case else data
         found: list[npt.NDArray[np.intp]] = []
@@ -281,7 +279,9 @@ class Searcher:
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         merged = np.concatenate(parts)
         order = np.argsort(merged, kind="stable")
-        return ((place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True))
+        return (
+            (place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True)
+        )
 
     def _in_long_words(self, data: bytes, work: _Work) -> Iterator[Span]:
         end = 0
@@ -357,7 +357,9 @@ def _long_words(data: bytes) -> Iterator[tuple[int, int]]:
     return zip((ends - lengths[chosen]).tolist(), ends.tolist(), strict=True)
 
 
-_NAME_OF_VALUE: Final = re.compile(rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z")
+_NAME_OF_VALUE: Final = re.compile(
+    rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z"
+)
 _OTHER_NAMES: Final = re.compile(
     rb"(?i)cursor|page|next|continu|etag|nonce|integrity|hash|digest|sha|checksum|(?:^|[_-])id$|_id$|[a-z]Id$|marker|sync|kid|public|"
     rb"class|src|href|filename|file|path|image|version|build|commit|revision|ref$|fingerprint"
@@ -479,7 +481,9 @@ def _line_end(data: bytes, place: int) -> int:
 
 def _line_start(data: bytes, place: int) -> int:
     least = max(0, place - _LONGEST_HEADER)
-    breaks = [data.rfind(each, least, place) + len(each) for each in (b"\n", JOINT, b"\\n") if each in data[least:place]]
+    breaks = [
+        data.rfind(each, least, place) + len(each) for each in (b"\n", JOINT, b"\\n") if each in data[least:place]
+    ]
     return max(breaks, default=least)
 
 

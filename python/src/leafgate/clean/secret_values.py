@@ -28,7 +28,9 @@ def _any(words: Iterable[str]) -> str:
 # Names
 
 _NAME_OF_PASSWORD: Final = re.compile(rf"{_any(NAMES['password'])}|(?:^|[_.-])pass$|[a-z]pass$|(?:^|[_.-])pw$")
-_AFTER_PASSWORD: Final = re.compile(r"[\d_-]{0,3}|s|[_-]?(?:value|plain|text|plaintext|confirm\w*|new|old|hint_secret|base64)")
+_AFTER_PASSWORD: Final = re.compile(
+    r"[\d_-]{0,3}|s|[_-]?(?:value|plain|text|plaintext|confirm\w*|new|old|hint_secret|base64)"
+)
 _NAME_OF_KEY: Final = re.compile(rf"{_any(NAMES['key'])}[_. -]?key(?:s|_?base64|_?value|_?secret|_?b64|_?data|_?\d)?$")
 _NAME_OF_SECRET: Final = re.compile(
     rf"{_any(NAMES['secret'])}(?:[_-]?(?:key|token|value|base64|access[_-]?key|string|phrase|key[_-]?base))?\d?$"
@@ -51,7 +53,12 @@ def name_type(name: str) -> str | None:
     passwords = list(_NAME_OF_PASSWORD.finditer(plain))
     if passwords:
         return "password" if _AFTER_PASSWORD.fullmatch(plain[passwords[-1].end() :]) else None
-    kinds = (("api-key", _NAME_OF_KEY), ("secret", _NAME_OF_SECRET), ("token", _NAME_OF_TOKEN), ("basic-auth", _NAME_OF_AUTH))
+    kinds = (
+        ("api-key", _NAME_OF_KEY),
+        ("secret", _NAME_OF_SECRET),
+        ("token", _NAME_OF_TOKEN),
+        ("basic-auth", _NAME_OF_AUTH),
+    )
     return next((kind for kind, pattern in kinds if pattern.search(plain)), None)
 
 
@@ -103,7 +110,9 @@ def _is_sequence(value: bytes) -> bool:
 
 # Values that are
 
-_NO_PASSWORD: Final = re.compile(rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL)
+_NO_PASSWORD: Final = re.compile(
+    rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL
+)
 _KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
 _PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
 # In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
@@ -178,7 +187,10 @@ def _count_classes(value: bytes) -> _Classes:
     without_digit = without_upper.translate(None, _DIGIT)
     marks = without_digit.translate(None, _JOINING)
     return _Classes(
-        size - len(without_lower), len(without_lower) - len(without_upper), len(without_upper) - len(without_digit), len(marks)
+        size - len(without_lower),
+        len(without_lower) - len(without_upper),
+        len(without_upper) - len(without_digit),
+        len(marks),
     )
 
 
@@ -289,13 +301,17 @@ def has_checksum(body: bytes) -> bool:
     return bytes(reversed(digits)) == body[-6:]
 
 
-_NOT_IN_SEEDS: Final = frozenset(b"the and for are but not was his her its our has had who did they them were which of in".split())
+_NOT_IN_SEEDS: Final = frozenset(
+    b"the and for are but not was his her its our has had who did they them were which of in".split()
+)
 
 
 def looks_like_seed_phrase(value: bytes) -> bool:
     """Are these 12, 15, 18, 21 or 24 words without those that sentences need?"""
     words = value.replace(b",", b" ").split()
-    return len(words) in (12, 15, 18, 21, 24) and _NOT_IN_SEEDS.isdisjoint(words) and len(set(words)) > len(words) * 2 // 3
+    return (
+        len(words) in (12, 15, 18, 21, 24) and _NOT_IN_SEEDS.isdisjoint(words) and len(set(words)) > len(words) * 2 // 3
+    )
 
 
 def bits_per_byte(value: bytes) -> float:

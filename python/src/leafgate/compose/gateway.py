@@ -20,6 +20,7 @@ from leafgate.compose.secrets import secrets_in, secrets_of, secrets_of_url
 from leafgate.compose.servers import load_saved_offers, with_saved
 from leafgate.config.models import Config
 from leafgate.gateway.clean_process import CleanProcesses
+from leafgate.gateway.instructions import InstructionCheck
 from leafgate.gateway.native import APP_TYPE, APPS
 from leafgate.gateway.refresh import DefinitionScanner, Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
@@ -137,6 +138,7 @@ class Gateway:
             budget=config.budget,
             level=config.check,
             level_for=config.check_by_server,
+            instructions=InstructionCheck(config.instructions, config.instructions_by_server, config.view_quarantined),
             controls=plan.controls,
             index_store=self._index_store,
             embedder=self._embedder,

@@ -34,7 +34,7 @@ from leafgate.tokens.encoder import Encoder
 # The settings that take effect while the gateway runs; the others wait for the next start.
 LIVE: Final = frozenset[str]().union(
     *(chapter.model_fields for chapter in (models.Trust, models.Controls, models.Callers)),
-    ("servers", "sanitize_by_server", "check_by_server", "notices", "files"),
+    ("servers", "sanitize_by_server", "check_by_server", "instructions_by_server", "notices", "files"),
     ("budget", "envelope", "map", "check", "maps", "accelerate"),
 )
 

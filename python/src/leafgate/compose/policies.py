@@ -14,7 +14,6 @@ from typing import Final
 
 from leafgate.admission.policy import CachePolicy, Limit, RateLimits
 from leafgate.admission.retry import BreakerPolicy, RetryPolicy
-from leafgate.browse.meaning import Embedder
 from leafgate.clean.cleaner import Cleaner
 from leafgate.clean.redact import RedactPolicy
 from leafgate.clean.sanitize import SanitizePolicy
@@ -23,6 +22,7 @@ from leafgate.config import models
 from leafgate.gateway.approval import ApprovalSettings
 from leafgate.gateway.dispatch import Breakers, Dispatcher
 from leafgate.gateway.execute import Controls
+from leafgate.meaning import Embedder
 from leafgate.model.errors import ConfigError
 from leafgate.model.rights import CapabilityPolicy, Rights, Rule, Visibility
 from leafgate.model.tool import ALL_META_TOOLS

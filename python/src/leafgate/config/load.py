@@ -71,6 +71,7 @@ def config_of(document: Document, environ: Mapping[str, str]) -> Config:
         servers=servers,
         sanitize_by_server={label: each.sanitize for label, each in by_label.items() if each.sanitize is not None},
         check_by_server={label: each.check for label, each in by_label.items() if each.check is not None},
+        instructions_by_server={label: each.instructions for label, each in by_label.items() if each.instructions},
         notices=notices,
         files=tuple(dict.fromkeys((document.path, *reading.files, *env_paths))),
     )

@@ -48,6 +48,7 @@ Effect = Literal["allow", "deny", "require_approval"]
 Approver = Literal["client", "operator", "either"]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 OnFinding = Literal["report", "hold"]
+OnInstructions = Literal["off", "flag", "quarantine"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
 
@@ -83,6 +84,7 @@ CheckLevel = Annotated[Level, choice("canonical", "decode", "trust")]
 AlgorithmName = Annotated[Algorithm, choice(*get_args(Algorithm))]
 RetryableCode = Annotated[ErrorCode, choice(*sorted(RETRYABLE))]
 Reaction = Annotated[OnFinding, choice(*get_args(OnFinding))]
+InstructionReaction = Annotated[OnInstructions, choice(*get_args(OnInstructions))]
 TypeOfServer = Annotated[ServerType, choice(*get_args(ServerType))]
 
 
@@ -121,6 +123,7 @@ class Server(Section):
     required: OnOff = key("The gateway does not start without it.", False)
     check: CheckLevel | None = key("As the global `check`, for this server.")
     sanitize: Sanitize | None = key("As the global `sanitize`, for this server.", nullable=True)
+    instructions: InstructionReaction | None = key("As the global `instructions`, for this server.")
 
 
 Servers = Annotated[dict[str, Server], MapOf("an object with at least one server", switched_off="disabled")]
@@ -379,6 +382,13 @@ class Trust(Section):
     pins: File | None = key("A lock file of approved definitions, as `leafgate catalog pin` writes it.", nullable=True)
     on_drift: Reaction = key("What happens to a definition that differs from its pin.", "report")
     on_risk: Reaction = key("What happens to a definition that looks poisoned.", "report")
+    instructions: InstructionReaction = key(
+        "What happens to a result, resource, prompt or question that reads like instructions to a model: `off`, it is "
+        "not checked; `flag`, a notice of the gateway stands beside it; `quarantine`, it is withheld. See "
+        "[security](security.md#instructions-in-foreign-text).",
+        "flag",
+    )
+    view_quarantined: OnOff = key("Let `tool_view` show what `quarantine` withheld, with a notice.", False)
     sanitize: Sanitize | None = key("How foreign text is cleaned.", nullable=True)
     redact: Redact | None = key("Which secrets are replaced.", nullable=True)
     cleaning_seconds: Annotated[float, number(0.1, 600, unit="seconds")] = key(
@@ -483,6 +493,7 @@ class Config(Settings):
     servers: tuple[InstanceOf[ServerSpec], ...] = ()
     sanitize_by_server: Mapping[str, Sanitize] = Field(default_factory=dict)
     check_by_server: Mapping[str, Level] = Field(default_factory=dict)
+    instructions_by_server: Mapping[str, OnInstructions] = Field(default_factory=dict)
     notices: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
 

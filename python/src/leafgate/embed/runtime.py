@@ -18,7 +18,6 @@ from anyio.lowlevel import checkpoint
 
 from leafgate.admission.policy import CachePolicy
 from leafgate.admission.retry import BreakerPolicy, RetryPolicy
-from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import Router, Signal
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeReport
@@ -33,6 +32,7 @@ from leafgate.gateway.execute import Controls
 from leafgate.gateway.result import BrowseResult, CallResult, Delivered, Failure, Report
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime, upstream_error
 from leafgate.maps.files import CARD_MAP
+from leafgate.meaning import Embedder
 from leafgate.model.errors import CatalogError, ConfigError, GatewayError, UpstreamFailure
 from leafgate.model.request import Ask, Request, cannot_ask
 from leafgate.model.rights import CapabilityPolicy, Quotas

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leafgate.browse.lexical import FIELDS, Entries, LexicalIndex, WordNumbers, build_lexical
-from leafgate.browse.meaning import Embedder, bundled_embedder
 from leafgate.browse.query import make_word_test, parse_search, read_query
 from leafgate.browse.rank import fuse, lexical_share
 from leafgate.browse.words import MAX_WORD, SpellingIndex, all_words, build_spelling
 from leafgate.context.select import best_first
+from leafgate.meaning import Embedder, bundled_embedder
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """The one way by which foreign content leaves: a raw result, or a view of what was withheld, for a model to read.
 
-In this order: clean it, shorten it (what is withheld is stored), give its texts ids. Everything that needs the cleaner
-or the output check happens in the first step, before any id is made.
+In this order: clean it, shorten it (what is withheld is stored), check what is left of it for instructions, give its
+texts ids. Everything that needs the cleaner or the output check happens in the first step, before any id is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from anyio import lowlevel
 
 from leafgate.clean.cleaner import Cleaner
-from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout
+from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout, all_strings
 from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
 from leafgate.digest.digest import NotKept
 from leafgate.digest.instance import FindViolations, Shortened
@@ -26,6 +26,14 @@ from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResul
 from leafgate.digest.size import total
 from leafgate.digest.views import show
 from leafgate.gateway.clean_process import CleanProcesses
+from leafgate.gateway.instructions import (
+    FLAGGED,
+    InstructionCheck,
+    notice_of,
+    notice_of_quarantine,
+    notice_of_question,
+    text_of,
+)
 from leafgate.gateway.result import Delivered
 from leafgate.gateway.serving import UNTRACED, note, note_cleaning, note_tokens_out
 from leafgate.gateway.snapshot import Snapshot
@@ -53,6 +61,8 @@ BYTES: Final = ("blob", "data")  # keys of MCP under which bytes are, in base64
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
 
+CheckQuestion = Callable[[object, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
@@ -71,6 +81,7 @@ class Delivery:
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
     level_for: Mapping[str, Level] = field(default_factory=dict)
+    instructions: InstructionCheck = field(default_factory=InstructionCheck)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
     clean_processes: CleanProcesses | None = None  # None: large texts are cleaned here, for as long as it takes
@@ -92,7 +103,8 @@ class Delivery:
 
     async def cleaning_for(self, server: str, reader_map: str | None) -> ServerCleaning:
         """How values of a server are cleaned that go out whole to a model of this map."""
-        return ServerCleaning(await self.cleaner_for(server, reader_map), self.workload.share_of(server))
+        cleaner, share = await self.cleaner_for(server, reader_map), self.workload.share_of(server)
+        return ServerCleaning(cleaner, share, partial(check_question, self, server))
 
     async def _cleaner_of_map(self, server: str, reader_map: str | None) -> Cleaner:
         cleaner = self.cleaner(server)
@@ -175,12 +187,20 @@ async def deliver_result(
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
             blocks, own, refs = await _store(delivery, request, origin, clean)
+        structured = screening.structured
+        beside = (None if structured is None else structured.value, clean.server_meta, screening.facts)
+        checked = await check_parts(delivery, request, origin, blocks, beside=beside, make_part=_text_block)
+        if checked.is_flagged:
+            own = {at for at in own if checked.parts[at] is blocks[at]} | checked.own
+            blocks, refs = [*checked.parts], [*refs, *checked.refs]
         own = own if may_have_leaves else set(range(len(blocks)))
         with delivery.tracer.stage("ids"):
             content, reports, own_reports = await share.run(size, partial(_add_ids, blocks, own, ledger, request))
         source = {"server": origin.server, "tool": origin.tool, **(provenance or {}), **screening.provenance}
         if ledger is not None:
             source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
+        if checked.is_flagged:
+            source["flagged"] = [*source.get("flagged", ()), {"kind": FLAGGED, "count": 1}]
         if clean.is_broken:
             source["output_check"] = "broken_by_cleaning"
         for number, report in enumerate(reports, 1):
@@ -189,7 +209,6 @@ async def deliver_result(
                 await lowlevel.checkpoint()
         for report in own_reports:
             delivery.recorder.own_text(request.map_digest or "", report.tokens, report.tokenize_seconds)
-        structured = screening.structured
         largest = max((ref for ref in refs if ref.lines), key=lambda ref: ref.bytes, default=None)
         handle = None if largest is None else largest.handle
         note_cleaning(screening.report)
@@ -199,16 +218,20 @@ async def deliver_result(
         if ledger is not None:
             note_tokens_out(sum(report.tokens for report in (*reports, *own_reports)))
         summary = "\n".join(block["text"] for block in blocks if is_text_block(block)) if refs else ""
+        # A client that knows the output schema accepts a result without structured content only as an error.
+        is_error = raw.get("isError") is True or (checked.is_withheld and find_violations is not None)
+        if checked.is_withheld:
+            structured = None
         return Delivered(
-            "error" if raw.get("isError") is True else "ok",
+            "error" if is_error else "ok",
             summary=cleaner.recheck(summary[:SUMMARY_CHARS]),
-            facts=screening.facts,
+            facts=() if checked.is_withheld else screening.facts,
             artifacts=tuple(refs),
             provenance=source,
             content=tuple(content),
             structured_content=None if structured is None else structured.with_note(handle),
             has_structured=structured is not None,
-            server_meta=clean.server_meta,
+            server_meta={} if checked.is_withheld else clean.server_meta,
         )
 
 
@@ -251,12 +274,21 @@ async def view(
         note(server=artifact.origin.server, tool=artifact.origin.tool)
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
-    server = "" if artifact.origin is None else artifact.origin.server
-    cleaner = await delivery.cleaner_for(server, request.reader_map)
+    origin = artifact.origin or Origin("", "")
+    cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
     work = partial(show, selector, artifact, cleaner, count, delivery.budget)
-    page = await delivery.workload.share_of(server).run(len(artifact.content), work)
+    page = await delivery.workload.share_of(origin.server).run(len(artifact.content), work)
+    texts = [page.text, "" if page.block is None else text_of(page.block)]
+    notices: tuple[Block, ...] = ()
+    if await _is_flagged(delivery, origin.server, texts):
+        if delivery.instructions.mode_for(origin.server) == "quarantine" and not delivery.instructions.may_view:
+            message = (
+                "this part reads like instructions to a model; the operator can allow to view it (view_quarantined)"
+            )
+            raise GatewayError("PERMISSION_DENIED", message, path=handle[:64])
+        notices = await deliver_text(delivery, request, notice_of(origin.server))
     text = await deliver_text(delivery, request, page.text)
-    return Delivered("ok", content=text if page.block is None else (page.block, *text))
+    return Delivered("ok", content=(*(() if page.block is None else (page.block,)), *text, *notices))
 
 
 def check_access(
@@ -275,11 +307,96 @@ def check_access(
 
 
 @dataclass(frozen=True)
+class CheckedParts:
+    """The parts of an answer after the check for instructions; `own` are the places of the gateway's own parts.
+
+    A notice is the last part. `is_withheld`: flagged parts were replaced, and what belongs to them must not leave.
+    """
+
+    parts: Sequence[Block]
+    own: frozenset[int] = frozenset()
+    refs: tuple[ArtifactRef, ...] = ()
+    is_flagged: bool = False
+    is_withheld: bool = False
+
+
+async def check_parts(
+    delivery: Delivery,
+    request: Request,
+    origin: Origin,
+    parts: Sequence[Block],
+    *,
+    beside: Sequence[Any] = (),
+    make_part: Callable[[str], Block],
+) -> CheckedParts:
+    """Check clean parts that a model reads, and the JSON `beside` them: flag them, or store and replace them."""
+    check = delivery.instructions
+    mode = check.mode_for(origin.server)
+    if mode == "off":
+        return CheckedParts(parts)
+
+    def work() -> tuple[list[int], bool]:
+        return check.find([text_of(part) for part in parts]), any(check.is_flagged(value) for value in beside)
+
+    places, is_beside = await delivery.workload.share_of(origin.server).run(estimate_size([*parts], [*beside]), work)
+    if not places and not is_beside:
+        return CheckedParts(parts)
+    _report_instructions(delivery, origin.server, is_withheld=mode == "quarantine")
+    if mode == "flag":
+        return CheckedParts((*parts, make_part(notice_of(origin.server))), frozenset({len(parts)}), is_flagged=True)
+    result, refs = [*parts], []
+    for at in places:
+        content = text_of(parts[at]).encode("utf-8", "replace")
+        label = f"{origin.server}:{origin.tool}"
+        handle, _ = await _put(delivery, request, Artifact(content, "text/plain", label, origin))
+        result[at] = make_part(notice_of_quarantine(origin.server, handle, may_view=check.may_view))
+        refs += [] if handle is None else [ArtifactRef(handle, "text/plain", len(content))]
+    if not places:  # only what is beside the parts
+        result = [make_part(notice_of_quarantine(origin.server, None, may_view=False))]
+        places = [0]
+    return CheckedParts(result, frozenset(places), tuple(refs), is_flagged=True, is_withheld=True)
+
+
+async def check_question(
+    delivery: Delivery, server: str, method: object, params: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Check a server's clean question to a person. A notice precedes its message; a quarantined one is not asked."""
+    if method != "elicitation/create" or not await _is_flagged(delivery, server, [*all_strings(params).items]):
+        return params
+    is_withheld = delivery.instructions.mode_for(server) == "quarantine"
+    _report_instructions(delivery, server, is_withheld=is_withheld)
+    if is_withheld:
+        raise GatewayError("PERMISSION_DENIED", "the server's question reads like instructions, and was withheld")
+    return {**params, "message": f"{notice_of_question(server)}\n\n{params.get('message', '')}"}
+
+
+async def _is_flagged(delivery: Delivery, server: str, texts: Sequence[str]) -> bool:
+    check = delivery.instructions
+    if check.mode_for(server) == "off":
+        return False
+    share = delivery.workload.share_of(server)
+    return bool(await share.run(estimate_size([*texts]), partial(check.find, texts)))
+
+
+def _report_instructions(delivery: Delivery, server: str, *, is_withheld: bool) -> None:
+    delivery.recorder.instructed(server, "quarantined" if is_withheld else "flagged")
+    note_cleaning(CleaningReport(flagged={FLAGGED: 1}))
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+@dataclass(frozen=True)
 class ServerCleaning:
-    """The cleaner for what one server sends, and the server's share, in whose threads large values are cleaned."""
+    """The cleaner for what one server sends, and the server's share, in whose threads large values are cleaned.
+
+    `check_question` looks for instructions in the clean questions that the server asks.
+    """
 
     cleaner: Cleaner
     share: ServerShare = field(default_factory=ServerShare)
+    check_question: CheckQuestion | None = None
 
 
 async def clean_value(

@@ -207,7 +207,9 @@ class CleanClient:
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            question = await clean_value(params, self._cleaning, keep=OPAQUE)
+            question: Mapping[str, Any] = await clean_value(params, self._cleaning, keep=OPAQUE)
         except UpstreamFailure as failure:
             raise GatewayError(failure.code, failure.message) from failure
+        if self._cleaning.check_question is not None:
+            question = await self._cleaning.check_question(method, question)
         return await self._inner.ask(method, question)

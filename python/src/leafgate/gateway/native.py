@@ -35,6 +35,7 @@ OLD_PAGE_KEY: Final = "ui/resourceUri"
 INVALID_PARAMS: Final = -32602  # of JSON-RPC
 
 MAX_NAME: Final = 64
+OWN_URI: Final = "leafgate:notice"  # of texts of the gateway among the contents of a resource
 MAX_INSTRUCTIONS: Final = 8_000  # characters of one server's instructions
 _FOREIGN_TO_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 # Hex digits at the end of a name: 0 as it is, 0 behind its server's name, and more for as long as names are equal.
@@ -313,6 +314,16 @@ def rename_contents(result: dict[str, Any], own_uri: str, uri: str) -> dict[str,
 
 def _rename(part: Any, own_uri: str, uri: str) -> Any:
     return {**part, "uri": uri} if isinstance(part, Mapping) and part.get("uri") == own_uri else part
+
+
+def own_contents(text: str) -> dict[str, Any]:
+    """A text of the gateway among the contents of a resource."""
+    return {"uri": OWN_URI, "mimeType": "text/plain", "text": text}
+
+
+def own_message(text: str) -> dict[str, Any]:
+    """A text of the gateway among the messages of a prompt."""
+    return {"role": "user", "content": {"type": "text", "text": text}}
 
 
 async def get_skill(

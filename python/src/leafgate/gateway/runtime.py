@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar
 
 from anyio import Event, move_on_after, to_thread
 
-from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import IndexStore
 from leafgate.codec.leaf import strip_everywhere
 from leafgate.codec.negotiate import decode_arguments
@@ -26,7 +25,17 @@ from leafgate.digest.size import total
 from leafgate.gateway import browse, native
 from leafgate.gateway.approval import hold_approval
 from leafgate.gateway.browse import CardPage, DefinitionWeight, Hydrated, remember_hydration, stable_order
-from leafgate.gateway.deliver import Delivery, check_access, clean_text, clean_value, deliver_result, deliver_text, view
+from leafgate.gateway.deliver import (
+    Delivery,
+    check_access,
+    check_parts,
+    check_question,
+    clean_text,
+    clean_value,
+    deliver_result,
+    deliver_text,
+    view,
+)
 from leafgate.gateway.dispatch import OPAQUE, ObservedUpstream
 from leafgate.gateway.execute import (
     Controls,
@@ -54,6 +63,7 @@ from leafgate.gateway.tasks import (
     write_task,
 )
 from leafgate.gateway.workload import run_sized
+from leafgate.meaning import Embedder
 from leafgate.model.envelope import Origin
 from leafgate.model.errors import ErrorBody, GatewayError, StoreError, UpstreamFailure
 from leafgate.model.leaf import LeafPayload
@@ -347,6 +357,8 @@ class GatewayRuntime:
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
             keep = ("uri", "blob", "requestState", *(("text",) if is_page else ()))
             clean = await self._clean_native(server, raw, request, keep=keep)
+            if not is_page:
+                clean = await self._check_native(clean, Origin(server, own_uri), "contents", request)
             return native.rename_contents(clean, own_uri, uri)
 
     async def _admit_read(self, scope: str, request: Request) -> None:
@@ -386,7 +398,9 @@ class GatewayRuntime:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             params = {"name": prompt.upstream_name, "arguments": dict(args)}
             raw = await self._upstream.request(prompt.server, "prompts/get", params, request.client)
-            return await self._clean_native(prompt.server, raw, request, keep=("uri", "blob", "data", "requestState"))
+            keep = ("uri", "blob", "data", "requestState")
+            clean = await self._clean_native(prompt.server, raw, request, keep=keep)
+            return await self._check_native(clean, Origin(prompt.server, prompt.upstream_name), "messages", request)
 
     async def request_native(
         self, server: str, method: str, params: Mapping[str, Any], request: Request
@@ -463,7 +477,8 @@ class GatewayRuntime:
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
             cleaning = await self._parts.cleaning_for(result.origin.server, request.reader_map)
-            return InputRequired(await clean_value(raw, cleaning, keep=("requestState", *OPAQUE)))
+            questions = await clean_value(raw, cleaning, keep=("requestState", *OPAQUE))
+            return InputRequired(await self._check_questions(questions, result.origin.server))
         return await self._deliver(result, visible, request, structured=structured)
 
     async def _deliver(self, result: RawResult, visible: Snapshot, request: Request, *, structured: bool) -> Delivered:
@@ -514,7 +529,8 @@ class GatewayRuntime:
             cleaning = await self._parts.cleaning_for(task.server, request.reader_map)
             fields = write_task(state, id, await clean_text(state.message, cleaning))
             if state.status == INPUT_REQUIRED:
-                return fields | await clean_value({"inputRequests": state.part}, cleaning, keep=OPAQUE)
+                questions = await clean_value({"inputRequests": state.part}, cleaning, keep=OPAQUE)
+                return fields | await self._check_questions(questions, task.server)
             if state.status not in ("completed", "failed"):
                 return fields
             try:
@@ -625,6 +641,28 @@ class GatewayRuntime:
         cleaning = await self._parts.cleaning_for(server, request.reader_map)
         async with cleaning.share.reserve(raw):
             return await clean_value(raw, cleaning, keep=keep)
+
+    async def _check_native(self, clean: dict[str, Any], origin: Origin, key: str, request: Request) -> dict[str, Any]:
+        """A clean read without those parts that are quarantined, and with a notice where one is due."""
+        parts = clean.get(key)
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            return clean
+        make_part = native.own_message if key == "messages" else native.own_contents
+        checked = await check_parts(self._parts, request, origin, parts, make_part=make_part)
+        return {**clean, key: [*checked.parts]} if checked.is_flagged else clean
+
+    async def _check_questions(self, result: dict[str, Any], server: str) -> dict[str, Any]:
+        """A clean `input_required` result with its questions checked."""
+        questions = result.get("inputRequests")
+        if not isinstance(questions, dict):
+            return result
+        checked = {
+            key: {**each, "params": await check_question(self._parts, server, each.get("method"), each["params"])}
+            if isinstance(each, dict) and isinstance(each.get("params"), dict)
+            else each
+            for key, each in questions.items()
+        }
+        return {**result, "inputRequests": checked}
 
 
 def _tool_of(task: TaskRecord, visible: Snapshot) -> SelectableItem:

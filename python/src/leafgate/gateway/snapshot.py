@@ -18,7 +18,6 @@ from anyio import to_thread
 from cachetools import LRUCache
 
 from leafgate.browse.cards import CardCache
-from leafgate.browse.meaning import Embedder
 from leafgate.browse.rank import BUNDLED, IndexStore, Router
 from leafgate.catalog.catalog import Catalog
 from leafgate.catalog.intake import IntakeFlag, IntakeMemory, intake
@@ -26,6 +25,7 @@ from leafgate.catalog.pins import Pins
 from leafgate.catalog.skills import read_skill
 from leafgate.catalog.tree import Tree, build_tree
 from leafgate.clean.cleaner import Cleaner
+from leafgate.meaning import Embedder
 from leafgate.model.errors import GatewayError
 from leafgate.model.rights import Visibility
 from leafgate.model.tool import Kind, PrimitiveKind, SelectableItem

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from leafgate.browse.index import CatalogIndex, with_server
 from leafgate.browse.lexical import LENGTH, SATURATION, WEIGHTS, Entries, LexicalIndex, item_digest
-from leafgate.browse.meaning import unit
 from leafgate.browse.words import SpellingIndex
+from leafgate.meaning import unit
 from leafgate.model.errors import ConfigError
 from leafgate.model.tool import SelectableItem
 

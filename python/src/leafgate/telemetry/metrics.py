@@ -83,6 +83,7 @@ class Metrics:
         self.codec_seconds = dict[CodecWork, float].fromkeys(("verify", "tokenize", "own", "detokenize"), 0.0)
         self.digests = Counter[str]()
         self.cards = Counter[str]()
+        self.instructions: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.saved: dict[Saver, int] = {"cards": 0, "digests": 0}
         self._clock = clock
         # The last requests that failed, latest first, by names and codes only: nothing that a client or a server sent.
@@ -125,6 +126,9 @@ class Metrics:
         self.digests["tokens_withheld"] += whole
         self.digests["tokens_shown"] += shown
         self.saved["digests"] += max(0, whole - shown)
+
+    def instructed(self, server: str, action: Literal["flagged", "quarantined"]) -> None:
+        self.instructions[row_label(server, self.instructions, MAX_SERVERS)][action] += 1
 
     def browsed(self, whole: int, shown: int) -> None:
         self.cards["browses"] += 1
@@ -177,6 +181,7 @@ class Metrics:
             "shortened": dict(self.digests),
             "cards": dict(self.cards),
             "tokens_saved": dict(self.saved),
+            "instructions": {server: dict(counts) for server, counts in sorted(self.instructions.items())},
             "calls": {operation: counts.durations.total for operation, counts in self.operations.items()},
             "errors": dict(errors),
             "faults": dict(faults),

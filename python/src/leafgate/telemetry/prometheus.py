@@ -146,6 +146,10 @@ FAMILIES: Final = (
            ["part"], lambda m, s: _by_label(s.gateway_bytes)),
     Family(_COUNTER, "leafgate_log_lines_dropped", "Lines of the log that were dropped because it was not read.",
            [], lambda m, s: [((), s.dropped_log_lines)]),
+    Family(_COUNTER, "leafgate_instructions",
+           "Answers and questions of a server that read like instructions to a model: flagged or quarantined.",
+           ["server", "action"],
+           lambda m, s: [((name, action), n) for name, row in m.instructions.items() for action, n in row.items()]),
     # Leaves
     Family(_COUNTER, "leafgate_leaf_blocks", "Text blocks of results: leaf, shim or skipped.",
            ["server", "tool", "map", "outcome"], _leaf_series("blocks")),

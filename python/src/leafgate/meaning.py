@@ -1,7 +1,7 @@
 """Meaning as vectors: the Embedder port, and the static model that comes with the package.
 
-The static model sums one vector per word piece: no order of words, no torch, about ten microseconds per query. Reading
-its data file is the only access to the disk in this room.
+The static model sums one vector per word piece: no order of words, no torch, about ten microseconds per query. The
+search for tools and the check for instructions use it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD: Final = re.compile(r"[a-z]+")
 _MAX_PIECES: Final = 256
 _BATCH: Final = 4_096
 _MAX_SPLITS: Final = 1 << 16
-BUNDLED: Final = Path(__file__).parent.parent / "data" / "meaning" / "model.npz"
+BUNDLED: Final = Path(__file__).parent / "data" / "meaning" / "model.npz"
 
 
 class Embedder(Protocol):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leafgate.browse.meaning import BUNDLED, StaticEmbedder, WordPieces, bundled_embedder, read_static_model
+from leafgate.meaning import BUNDLED, StaticEmbedder, WordPieces, bundled_embedder, read_static_model
 from leafgate.model.errors import ConfigError
 
 PIECES = WordPieces(["play", "##ing", "##s", "git", "##hub", "github"])
