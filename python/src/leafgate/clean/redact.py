@@ -30,6 +30,7 @@ _ROUNDS: Final = 8
 _SHORT: Final = 400  # bytes below which examining each pair is faster than the sieve
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+_MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 _NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,40}\Z")
 
 
@@ -93,6 +94,34 @@ def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> Cleaned[Any]:
     if withheld:
         counts[DEPTH] += withheld
     return Cleaned(clean_value, CleaningReport(redacted=dict(counts)))
+
+
+def find_redacted(before: Any, after: Any) -> list[str]:
+    """Return the texts for which marks stand in a JSON value: `after` is `before` redacted."""
+    secrets: list[str] = []
+    pending = [(before, after)]
+    while pending:
+        old, new = pending.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            pending += [*zip(old, new, strict=False), *zip(old.values(), new.values(), strict=False)]
+        elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
+            pending += zip(old, new, strict=False)
+        elif isinstance(old, str) and isinstance(new, str) and old != new:
+            secrets += _between(old, _MARK.split(new))
+    return secrets
+
+
+def _between(text: str, rest: Sequence[str]) -> Iterator[str]:
+    """Yield what is between these parts of a text, which come in order."""
+    done = len(rest[0])
+    for part in rest[1:-1]:
+        place = text.find(part, done + 1) if part else done
+        if place > done:
+            yield text[done:place]
+            done = place + len(part)
+    secret = text[done : len(text) - len(rest[-1])]
+    if secret and not _MARK.fullmatch(secret):
+        yield secret
 
 
 def mark(kind: str) -> str:

@@ -41,7 +41,7 @@ from leafgate.gateway.snapshot import Snapshot
 from leafgate.model.envelope import Artifact, ArtifactRef, Origin
 from leafgate.model.errors import GatewayError, StoreError
 from leafgate.model.leaf import Level
-from leafgate.model.request import Request
+from leafgate.model.request import SERVING, Request
 from leafgate.model.rights import CapabilityPolicy
 from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
 from leafgate.tokens.encoder import Encoder
@@ -58,6 +58,11 @@ OWN_META_PREFIXES: Final = ("io.modelcontextprotocol/", "leafgate/")
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
+NoteRead = Callable[[Request, str, Any], Awaitable[None]]  # the caller reads this from a server
+
+
+async def ignore_read(request: Request, server: str, value: Any) -> None:
+    """For a gateway without flow rules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,7 @@ class Delivery:
     level_for: Mapping[str, Level] = field(default_factory=dict)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
+    note_read: NoteRead = ignore_read
 
     def cleaner(self, origin: Origin | None) -> Cleaner:
         """The cleaner for what comes from there."""
@@ -157,6 +163,8 @@ async def deliver_result(
         source = {"server": origin.server, "tool": origin.tool, **(provenance or {}), **screening.provenance}
         if ledger is not None:
             source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
+        if (served := SERVING.get()) is not None and served.flows:
+            source["flows"] = [dict(flow) for flow in served.flows]
         if clean.is_broken:
             source["output_check"] = "broken_by_cleaning"
         for number, report in enumerate(reports, 1):
@@ -229,6 +237,8 @@ async def view(
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     work = partial(show, selector, artifact, delivery.cleaner(artifact.origin), count, delivery.budget)
     page = await run_sized(len(artifact.content), work)
+    if artifact.origin is not None:
+        await delivery.note_read(request, artifact.origin.server, page.text)
     text = await deliver_text(delivery, request, page.text)
     return Delivered("ok", content=text if page.block is None else (page.block, *text))
 
