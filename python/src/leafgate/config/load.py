@@ -244,8 +244,6 @@ def _flows(file: ConfigFile, servers: tuple[ServerSpec, ...], switched_off: Iter
     """A rule about a server that does not exist would never fit. One about a server that is switched off is fine."""
     if file.policy is None:
         return
-    if file.policy.rules is None and not file.policy.flows:
-        yield ("policy",), "rules is missing: a list of rules; or flows, a list of objects with from, to and effect"
     names = sorted({*(server.label for server in servers), *switched_off})
     for index, rule in enumerate(file.policy.flows if file.catalog is None else ()):  # a catalog has servers of its own
         for side, glob in (("from", rule.source.server), ("to", rule.to.server)):

@@ -173,6 +173,7 @@ Flows = Annotated[tuple[FlowRule, ...], ListOf("a list of objects with from, to 
 
 class Policy(Section):
     hint: ClassVar = "an object with rules or flows, each a list"
+    needs_a_key: ClassVar = True
 
     rules: Rules | None = key(
         "The first rule that fits decides; if none fits, the call is denied. Without it: all tools may be called."
