@@ -230,38 +230,47 @@ def _sum_windows(flags: NDArray[np.bool_], width: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class TextPrint:
-    """The fingerprints of one result, ready for searches. `places` are where its sorted hashes are in the text."""
+    """The fingerprints of one result, ready for searches. `places` are where its sorted hashes are in the text.
+
+    `table` says for the low bits of a hash whether there may be such a hash: most searches end there.
+    """
 
     hashes: Grams
-    places: NDArray[np.int64]
+    places: NDArray[np.uint32]
+    table: NDArray[np.bool_]
 
     @classmethod
     def read(cls, stored: bytes) -> TextPrint:
         grams = np.frombuffer(stored, "<u4")
         hashes, places = np.unique(grams, return_index=True)
-        return cls(hashes, places)
+        table = np.zeros(1 << min(20, 2 + len(hashes).bit_length()), bool)
+        table[hashes & np.uint32(len(table) - 1)] = True
+        return cls(hashes, places.astype(np.uint32), table)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes, roughly."""
+        return 8 * len(self.hashes) + len(self.table)
 
     def place_of(self, gram: int) -> int:
-        return int(self.places[np.searchsorted(self.hashes, gram)])
+        return int(self.places[np.searchsorted(self.hashes, np.uint32(gram))])
+
+    def find(self, grams: Grams) -> NDArray[np.bool_]:
+        """Which of the grams are in the result; none, if there is not a piece of it."""
+        maybe: NDArray[np.bool_] = self.table[grams & np.uint32(len(self.table) - 1)] & (grams != 0)
+        if not find_runs(maybe, PIECE):
+            return np.zeros(len(grams), bool)
+        places = np.flatnonzero(maybe)
+        maybe[places] = find_present(grams[places], self.hashes)
+        return maybe
 
 
 def find_present(grams: Grams, hashes: Grams) -> NDArray[np.bool_]:
     """Which of the grams are among these sorted hashes."""
-    if not len(hashes) or not len(grams):
+    if not len(hashes):
         return np.zeros(len(grams), bool)
-    if len(hashes) < len(grams):  # the smaller side is searched in the larger one
-        order = np.argsort(grams, kind="stable")
-        ordered = grams[order]
-        starts, ends = np.searchsorted(ordered, hashes, "left"), np.searchsorted(ordered, hashes, "right")
-        steps = np.zeros(len(grams) + 1, np.int64)
-        np.add.at(steps, starts, 1)
-        np.add.at(steps, ends, -1)
-        present = np.zeros(len(grams), bool)
-        present[order] = np.cumsum(steps)[:-1] > 0
-    else:
-        near = np.minimum(np.searchsorted(hashes, grams), len(hashes) - 1)
-        present = np.equal(hashes[near], grams)
-    present[grams == 0] = False
+    near = np.minimum(np.searchsorted(hashes, grams), len(hashes) - 1)
+    present: NDArray[np.bool_] = (hashes[near] == grams) & (grams != 0)
     return present
 
 
@@ -283,12 +292,11 @@ class TextMatch:
 
 def match_text(grams: Grams, source: TextPrint, known: Sequence[TextPrint] = ()) -> TextMatch:
     """Search arguments for the text of a result; `known` are results that their receiver has returned itself."""
-    present = find_present(grams, source.hashes)
-    runs = find_runs(present, PIECE)
-    if not runs:
+    present = source.find(grams)
+    if not find_runs(present, PIECE):
         return TextMatch(is_whole=False)
     for other in known:
-        for start, end in find_runs(find_present(grams, other.hashes), KNOWN):
+        for start, end in find_runs(other.find(grams), KNOWN):
             present[start : end - GRAM + 1] = False
     runs = find_runs(present, PIECE)
     if any(end - start >= LEAST for start, end in runs):

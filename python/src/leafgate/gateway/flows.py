@@ -15,9 +15,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
-from leafgate.admission.flow_text import MAX_TEXT, fold_arguments, fold_result, walk_strings
+from leafgate.admission.flow_text import (
+    BREAK,
+    MAX_TEXT,
+    Tail,
+    continue_fields,
+    fold_arguments,
+    fold_result,
+    walk_strings,
+)
 from leafgate.admission.flows import (
     LEAST,
     Fingerprinter,
@@ -45,6 +53,8 @@ from leafgate.ports import FlowRecord, FlowRecords, Upstream
 log = logging.getLogger("leafgate.gateway")
 
 CACHE_BYTES: Final = 64 * 1024 * 1024  # of fingerprints that are ready for searches, of all callers
+MAX_TAILS: Final = 2_000  # callers and servers whose last calls are joined
+TAIL_SECONDS: Final = 600.0
 _ID_CHARS: Final = 32
 # Requests by which a server is told something, beside calls of tools; the others only read.
 _WRITING: Final = ("tasks/update",)
@@ -61,7 +71,12 @@ class Flows:
     redact: RedactPolicy = redact.DEFAULT
     _prints: list[Fingerprinter] = field(default_factory=list, repr=False)  # one, once its key is known
     _texts: LRUCache[tuple[str, str], TextPrint] = field(
-        default_factory=lambda: LRUCache(CACHE_BYTES, getsizeof=lambda text: 8 * len(text.hashes) + 256), repr=False
+        default_factory=lambda: LRUCache(CACHE_BYTES, getsizeof=lambda text: text.size + 256), repr=False
+    )
+
+    # What callers sent, letter by letter, is only in the memory of this process.
+    _tails: TTLCache[tuple[str, str], dict[str, Tail]] = field(
+        default_factory=lambda: TTLCache(MAX_TAILS, TAIL_SECONDS), repr=False
     )
 
     def watch(self, request: Request, server: str) -> Request:
@@ -120,7 +135,7 @@ class Flows:
         if not sources:
             return ()
         size = estimate_size(value)
-        folded = await run_sized(size, partial(fold_arguments, value))
+        folded = await run_sized(size, partial(self._fold, request, server, value, is_rehearsal=is_rehearsal))
         kinds: dict[tuple[str, str | None], None] = {}
         if folded is None:
             kinds = {(source, None): None for source in sorted(sources)}
@@ -141,6 +156,16 @@ class Flows:
                 details={"flow": denied.as_json()},
             )
         return flows
+
+    def _fold(self, request: Request, server: str, value: Any, *, is_rehearsal: bool) -> str | None:
+        """What goes to a server in all its forms, joined also with what went there before in the same fields."""
+        before = self._tails.get((request.owner, server), {})
+        tails = continue_fields(before, value)
+        if not is_rehearsal:
+            self._tails[request.owner, server] = tails
+        folded = fold_arguments(value)
+        joined = [fold_arguments(tails[name].carried) or "" for name in before if tails[name] != before[name]]
+        return None if folded is None else BREAK.join((folded, *joined))
 
     async def _find_sent_secrets(self, call: _Call, rules: Sequence[FlowRule]) -> set[str]:
         stored = call.select("secret", [rule for rule in rules if rule.follows("secret")])
@@ -197,7 +222,7 @@ class Flows:
         texts = {each.id: self._texts[owner, each.id] for each in stored if (owner, each.id) in self._texts}
         for id, grams in data.items():
             texts[id] = await run_sized(len(grams), partial(TextPrint.read, grams))
-            if 8 * len(texts[id].hashes) + 256 <= CACHE_BYTES:
+            if texts[id].size + 256 <= CACHE_BYTES:
                 self._texts[owner, id] = texts[id]
         return texts
 
