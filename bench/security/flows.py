@@ -1,3 +1,4 @@
+# ruff: noqa: E501  one text or chain a line reads as a table
 """Flow policy, measured: scripted attacks and benign chains through a gateway inside this process.
 
     PYTHONPATH=bench .venv/bin/python -m security.flows
@@ -370,7 +371,8 @@ class _Gateway:
             try:
                 await user.execute(self.ids[tool], dict(args))
             except GatewayError as error:
-                assert error.body.details.get("flow"), error
+                if "flow" not in error.body.details:
+                    raise
                 return True
         return False
 
@@ -396,7 +398,7 @@ async def _time_calls() -> dict[str, float]:
     text = " ".join(f"{_REPORT} Item {n}." for n in range(60))  # some 22 KB
     arguments = {"path": "a.txt", "content": "An own text of a kilobyte about other things. " * 22}
     times: dict[str, float] = {}
-    for name, flows, reads in (("off", None, 1), ("on", POLICY, 1), ("after 50 reads", POLICY, 50)):
+    for name, flows, reads in (("off", None, 10), ("on", POLICY, 10), ("after 50 reads", POLICY, 50)):
         gateway = await _Gateway(flows).start()
         for n in range(reads):
             gateway.answer = f"{n} {text}"
@@ -432,8 +434,8 @@ def measure() -> Section:
             ("benign", str(len(passed) + len(refused)), str(len(refused)), f"{alarms:.1%}"),
         ),
         notes=(
-            f"Not caught: {', '.join(chain.name for chain in missed)}.",
-            f"False alarms: {', '.join(chain.name for chain in refused) or 'none'}.",
+            f"Not caught: {'; '.join(chain.name for chain in missed)}.",
+            f"False alarms: {'; '.join(chain.name for chain in refused) or 'none'}.",
             f"Cost of a result of 22 KB and of a call with 1 KB of arguments, best of several: {costs}.",
         ),
     )

@@ -44,9 +44,9 @@ _DROPPED_ASCII: Final = bytes(byte for byte in range(128) if not chr(byte).isaln
 _ALIKE: Final = ("013457lавеікмнорстухјѕһԁӏαεικορτυχν", "oieastiabeikmhopctyxjshdiaeikoptyxv")
 _TO_ASCII: Final = bytes.maketrans(b"013457l", b"oieasti")
 _TO_LATIN: Final = str.maketrans(*_ALIKE)
-# Ids that servers pass around and that say nothing by themselves: UUIDs, times, the ids of commits.
+# What servers pass around and says nothing by itself: UUIDs, times, the ids of commits, and the host of a URL.
 _IDS: Final = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{40}"
+    r"https?://[^\s/?#\"'<>]{1,255}|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{40}"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)(?![0-9A-Za-z])"
 )
 _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\[nrtbf]")

@@ -28,6 +28,8 @@ from leafgate.admission.flow_text import (
 )
 from leafgate.admission.flows import (
     LEAST,
+    LEAST_OF_LONG,
+    LONG,
     Fingerprinter,
     Flow,
     FlowPolicy,
@@ -134,16 +136,11 @@ class Flows:
         sources = {each.server for each in records if any(rule.fits(each.server, server) for rule in rules)}
         if not sources:
             return ()
-        size = estimate_size(value)
-        folded = await run_sized(size, partial(self._fold, request, server, value, is_rehearsal=is_rehearsal))
-        kinds: dict[tuple[str, str | None], None] = {}
-        if folded is None:
-            kinds = {(source, None): None for source in sorted(sources)}
-        elif len(folded) >= 8:
-            grams = await run_sized(size, partial((await self._fingerprinter()).grams, folded))
-            call = _Call(request, server, folded, grams, records, is_rehearsal)
-            kinds |= {(source, "secret"): None for source in await self._find_sent_secrets(call, rules)}
-            kinds |= {(source, "untrusted"): None for source in await self._find_sent_texts(call, rules)}
+        folded = await run_sized(estimate_size(value), partial(fold_arguments, value))
+        kinds: list[tuple[str, str | None]] = [(source, None) for source in sorted(sources)]
+        if folded is not None:
+            call = await self._make_call(request, server, folded, records, is_rehearsal=is_rehearsal)
+            kinds = await self._find_sent(call, rules) or await self._find_continued(call, rules, value)
         flows = tuple(_make_flow(source, server, kind, rules) for source, kind in kinds)
         _report(flows)
         denied = next((flow for flow in flows if flow.effect == "deny"), None)
@@ -157,15 +154,36 @@ class Flows:
             )
         return flows
 
-    def _fold(self, request: Request, server: str, value: Any, *, is_rehearsal: bool) -> str | None:
-        """What goes to a server in all its forms, joined also with what went there before in the same fields."""
-        before = self._tails.get((request.owner, server), {})
-        tails = continue_fields(before, value)
-        if not is_rehearsal:
-            self._tails[request.owner, server] = tails
-        folded = fold_arguments(value)
-        joined = [fold_arguments(tails[name].carried) or "" for name in before if tails[name] != before[name]]
-        return None if folded is None else BREAK.join((folded, *joined))
+    async def _make_call(
+        self, request: Request, server: str, folded: str, records: Sequence[FlowRecord], *, is_rehearsal: bool
+    ) -> _Call:
+        grams = await run_sized(len(folded), partial((await self._fingerprinter()).grams, folded))
+        return _Call(request, server, folded, grams, records, is_rehearsal)
+
+    async def _find_sent(self, call: _Call, rules: Sequence[FlowRule]) -> list[tuple[str, str | None]]:
+        """What the call carries: sources and kinds."""
+        secrets = await self._find_sent_secrets(call, rules)
+        texts = await self._find_sent_texts(call, rules)
+        return [*((source, "secret") for source in sorted(secrets)), *((each, "untrusted") for each in sorted(texts))]
+
+    async def _find_continued(self, call: _Call, rules: Sequence[FlowRule], value: Any) -> list[tuple[str, str | None]]:
+        """What the call carries together with earlier ones in the same fields; what those carried alone is over."""
+        key = call.request.owner, call.server
+        before = self._tails.get(key, {})
+        after = continue_fields(before, value)
+        names = [name for name in before if name in after and after[name] != before[name]]
+        kinds: list[tuple[str, str | None]] = []
+        for tails in (after, before) if names else ():
+            joined = BREAK.join(fold_arguments(tails[name].carried) or "" for name in names)
+            made = await self._make_call(call.request, call.server, joined, call.records, is_rehearsal=True)
+            found = await self._find_sent(made, rules)
+            if not found:
+                break
+            kinds = found if tails is after else []
+            after = before if tails is after else continue_fields({}, value)
+        if not call.is_rehearsal:
+            self._tails[key] = after
+        return kinds
 
     async def _find_sent_secrets(self, call: _Call, rules: Sequence[FlowRule]) -> set[str]:
         stored = call.select("secret", [rule for rule in rules if rule.follows("secret")])
@@ -184,7 +202,8 @@ class Flows:
         prints = [(each, texts[each.id]) for each in stored if each.id in texts]
         # Every record costs a search in the arguments, and large arguments take a while.
         cost = len(call.grams) * len(prints) // 8
-        matches = await run_sized(cost, lambda: [match_text(call.grams, text, own) for _, text in prints])
+        least = LEAST_OF_LONG if len(call.folded.partition(BREAK)[0]) > LONG else LEAST
+        matches = await run_sized(cost, lambda: [match_text(call.grams, text, own, least=least) for _, text in prints])
         carried = {each.server for (each, _), match in zip(prints, matches, strict=True) if match.is_whole}
         pieces = {
             each.id: (each.server, match.pieces)
@@ -208,12 +227,12 @@ class Flows:
         sent = [
             each.id for each in await _reach(store.list(owner)) if (each.kind, each.server) == ("sent", call.server)
         ]
-        together = {id: [*intervals] for id, (_, intervals) in pieces.items()}
+        earlier: dict[str, list[Interval]] = {id: [] for id in pieces}
         for data in (await _reach(store.load(owner, sent))).values():
             id = data[:_ID_CHARS].decode("ascii", "replace")
-            if id in together:
-                together[id] += read_pieces(data[_ID_CHARS:])
-        return {pieces[id][0] for id, intervals in together.items() if adds_up(intervals)}
+            if id in earlier:
+                earlier[id] += read_pieces(data[_ID_CHARS:])
+        return {source for id, (source, intervals) in pieces.items() if adds_up(intervals, earlier[id])}
 
     async def _load_texts(self, request: Request, stored: Sequence[FlowRecord]) -> dict[str, TextPrint]:
         owner = request.owner
