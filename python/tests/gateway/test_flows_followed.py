@@ -234,3 +234,33 @@ async def test_a_store_that_fails_lets_nothing_pass() -> None:
     with pytest.raises(GatewayError, match="STORE_UNAVAILABLE"):
         await flows.check(Request(), "files", {"text": NEWS}, has_side_effects=True)
     assert await flows.check(Request(), "other", {"text": NEWS}, has_side_effects=True) == ()
+
+
+class Channel:
+    """A client whose model answers a server's question with what it read."""
+
+    owner, log_level = "local", None
+    takes_input_requests = takes_any_json = False
+    resume: Mapping[str, Any] = {}
+    capabilities: Mapping[str, Any] = {}
+    meta: Mapping[str, Any] = {}
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+    async def log(self, params: Mapping[str, Any]) -> None: ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"content": {"type": "text", "text": f"I read that {NEWS}"}}
+
+
+async def test_what_a_server_says_during_a_call_is_read_and_answers_to_it_are_checked() -> None:
+    flows = Flows(FlowPolicy((DENY,)), MemoryFlowRecords())
+    request = Request(client=Channel())
+    mail, files = flows.watch(request, "mail").client, flows.watch(request, "files").client
+    assert mail is not None
+    assert files is not None
+    await files.ask("sampling/createMessage", {"text": "?"})
+    await mail.log({"level": "info", "data": NEWS})
+    with pytest.raises(GatewayError, match="text that was read from mail would go to files"):
+        await files.ask("sampling/createMessage", {"text": "?"})
+    await mail.ask("sampling/createMessage", {"text": "?"})
