@@ -86,7 +86,8 @@ def section(kind: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
         fitting = [key for key in keys.values() if key.name not in {*kind.exactly_one} - chosen]
         values = {key.name: valid(key.kind, key.entry, least=int(key.name in kind.any_of[:1])) for key in fitting}
         optional = {name: each for name, each in values.items() if name not in always}
-        return st.fixed_dictionaries({name: values[name] for name in always}, optional=optional)
+        made = st.fixed_dictionaries({name: values[name] for name in always}, optional=optional)
+        return made.filter(bool) if kind.needs_a_key else made
 
     return st.sampled_from(one_of).flatmap(with_one)
 

@@ -11,18 +11,33 @@ from redis_server import RedisServer
 
 from leafgate.admission.policy import RateLimits
 from leafgate.model.rights import Quotas
-from leafgate.ports import ArtifactStore, BrowseStates, ResultCache, Tasks
-from leafgate.state.memory import MemoryArtifactStore, MemoryBrowseStates, MemoryTasks, RateLimiter, ToolResultCache
-from leafgate.state.records import ArtifactLimits, CacheBounds
+from leafgate.ports import ArtifactStore, BrowseStates, FlowRecords, ResultCache, Tasks
+from leafgate.state.memory import (
+    MemoryArtifactStore,
+    MemoryBrowseStates,
+    MemoryFlowRecords,
+    MemoryTasks,
+    RateLimiter,
+    ToolResultCache,
+)
+from leafgate.state.records import ArtifactLimits, CacheBounds, FlowLimits
 from leafgate.state.redis import (
     RedisArtifactStore,
     RedisBrowseStates,
+    RedisFlowRecords,
     RedisLink,
     RedisQuotas,
     RedisResultCache,
     RedisTasks,
 )
-from leafgate.state.sqlite import SqliteArtifactStore, SqliteBrowseStates, SqliteQuotas, SqliteResultCache, SqliteTasks
+from leafgate.state.sqlite import (
+    SqliteArtifactStore,
+    SqliteBrowseStates,
+    SqliteFlowRecords,
+    SqliteQuotas,
+    SqliteResultCache,
+    SqliteTasks,
+)
 from leafgate.state.sqlite_file import SqliteFile
 
 
@@ -49,6 +64,8 @@ class Stores(Protocol):
 
     def tasks(self) -> Tasks: ...
 
+    def flows(self, **bounds: Any) -> FlowRecords: ...
+
     async def used(self, store: Any) -> int: ...
 
 
@@ -67,6 +84,9 @@ class InMemory:
 
     def tasks(self) -> Tasks:
         return MemoryTasks()
+
+    def flows(self, **bounds: Any) -> FlowRecords:
+        return MemoryFlowRecords(FlowLimits(**bounds))
 
     async def used(self, store: Any) -> int:
         return int(store.used)
@@ -91,6 +111,9 @@ class InSqlite:
     def tasks(self) -> Tasks:
         return SqliteTasks(self.file)
 
+    def flows(self, **bounds: Any) -> FlowRecords:
+        return SqliteFlowRecords(self.file, FlowLimits(**bounds))
+
     async def used(self, store: Any) -> int:
         return int(await store.used())
 
@@ -113,6 +136,9 @@ class InRedis:
 
     def tasks(self) -> Tasks:
         return RedisTasks(self.link)
+
+    def flows(self, **bounds: Any) -> FlowRecords:
+        return RedisFlowRecords(self.link, FlowLimits(**bounds))
 
     async def used(self, store: Any) -> int:
         return int(await store.used())

@@ -1,5 +1,7 @@
 """The public names and where they are: `__init__.py` loads each from here on first use."""
 
+from leafgate.admission.flows import FlowPolicy as FlowPolicy
+from leafgate.admission.flows import FlowRule as FlowRule
 from leafgate.admission.policy import CachePolicy as CachePolicy
 from leafgate.admission.policy import Limit as Limit
 from leafgate.admission.policy import RateLimits as RateLimits

@@ -334,6 +334,38 @@ class Approvals(Protocol):
         """Those that wait for an operator, the oldest first."""
 
 
+FlowRecordKind = Literal["text", "secret", "sent"]
+
+
+@dataclass(frozen=True)
+class FlowRecord:
+    """What flow rules remember of a caller: fingerprints of what was read from a server (`text`, `secret`), or pieces
+    of it that went to a server (`sent`). It never holds the text itself. A record with the same id is the same."""
+
+    id: str  # a word
+    kind: FlowRecordKind
+    server: str
+    data: bytes = b""
+
+
+class FlowRecords(Protocol):
+    """Stores flow records by owner for a while; per kind and server the newest, up to a number of bytes.
+
+    Raises StoreError.
+    """
+
+    async def key(self) -> bytes:
+        """The key of fingerprints: random, made once, and the same for all gateways that share the store."""
+
+    async def add(self, owner: str, record: FlowRecord) -> None: ...
+
+    async def list(self, owner: str) -> Sequence[FlowRecord]:
+        """All records of an owner, without their data."""
+
+    async def load(self, owner: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        """The data of those records that are still stored."""
+
+
 Clock = Callable[[], float]  # seconds that never decrease, from any start
 Sleep = Callable[[float], Awaitable[None]]
 

@@ -39,7 +39,8 @@ def test_a_policy() -> None:
     rules = [{"effect": "allow", "namespace": "disk", "tags": ["read-only"]}, {"effect": "deny"}]
     policy = make_config(policy={"rules": rules}).policy
     assert policy is not None
-    assert make_policy(policy) == CapabilityPolicy((Rule("allow", "disk", None, ("read-only",)), Rule("deny")))
+    assert policy.rules is not None
+    assert make_policy(policy.rules) == CapabilityPolicy((Rule("allow", "disk", None, ("read-only",)), Rule("deny")))
 
 
 def test_limits() -> None:

@@ -42,7 +42,7 @@ def problems(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
         ("port: '9000'", "f:2: port: needs to be a whole number"),
         ("port: 1.5", "f:2: port: needs to be a whole number"),
         ("port:", "f:2: port: has no value; leave it out, or give a whole number"),
-        ("policy:", "f:2: policy: has no value; leave it out, or give an object with one key, rules"),
+        ("policy:", "f:2: policy: has no value; leave it out, or give an object with rules or flows"),
         ("hydrate: yes", "f:2: hydrate: true or false; write true without quotes"),
         ("hydrate: 'false'", "f:2: hydrate: true or false; write false without quotes"),
         ("hydrate: 1", "f:2: hydrate: needs to be true or false"),
@@ -61,6 +61,25 @@ def problems(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
         ("principals: {ann: {policy: {}}}", "f:2: principals.ann.policy: rules is missing: a list of rules"),
         ("policy: {rules: [{tool: x}]}", "f:2: policy.rules[0]: effect is missing"),
         ("policy:\n  rules:\n  - {effect: alow}", "f:4: policy.rules[0].effect: one of allow, deny"),
+        ("policy: {}", "f:2: policy: needs to be an object with rules or flows"),
+        ("policy: {flows: [{to: {server: a}}]}", "f:2: policy.flows[0]: from is missing: an object with server"),
+        ("policy: {flows: [{from: {server: a}, effect: deny}]}", "f:2: policy.flows[0]: to is missing"),
+        (
+            "policy: {flows: [{from: {server: a, kind: secrets}, to: {server: a}, effect: deny}]}",
+            "f:2: policy.flows[0].from.kind: one of untrusted, secret, any; did you mean secret?",
+        ),
+        (
+            "policy: {flows: [{from: {server: a}, to: {server: a}, effect: allow}]}",
+            "f:2: policy.flows[0].effect: one of deny, require_approval, flag",
+        ),
+        (
+            "policy: {flows: [{from: {sever: a}, to: {server: a}, effect: deny}]}",
+            "f:2: policy.flows[0].from.sever: unknown key; did you mean server?",
+        ),
+        (
+            "principals: {ann: {policy: {rules: [], flows: []}}}",
+            "f:2: principals.ann.policy.flows: unknown key",
+        ),
         ("rate_limits: {tool_brows: {}}", "f:2: rate_limits.tool_brows: unknown key; did you mean tool_browse?"),
         ("rate_limits: {tools: {x: {max_calls_per_minute: -1}}}", "f:2: rate_limits.tools.x.max_calls_per_minute:"),
         ("cache: {ttl: 0}", "f:2: cache.ttl: needs to be a number of seconds, above 0"),
@@ -245,3 +264,20 @@ def test_files_that_variables_name_are_told(tmp_path: Path) -> None:
     config = config_of(document, {})
     assert config.servers[0].reach == HttpServer("http://x", {"A": "t"})
     assert config.files == (tmp_path / "c.yaml", tmp_path / "token")
+
+
+@pytest.mark.parametrize(
+    ("flow", "what"),
+    [
+        ("{from: {server: mial}, to: {server: files}}", ["f:3: policy.flows[0].from.server: no server has this name"]),
+        ("{from: {server: mail}, to: {server: 'fil'}}", ["f:3: policy.flows[0].to.server: no server has this name"]),
+        ("{from: {server: mail}, to: {server: 'f*'}}", []),
+        ("{from: {server: '*'}, to: {server: off}}", []),
+    ],
+)
+def test_a_flow_rule_names_servers_that_exist(flow: str, what: list[str]) -> None:
+    servers = "mcpServers: {mail: {command: x}, files: {command: x}, off: {command: x, disabled: true}}"
+    flow = f"{flow[:-1]}, effect: deny}}"
+    said = problems(f"{servers}\npolicy:\n  flows: [{flow}]\n")
+    assert len(said) == len(what)
+    assert all(one.startswith(other) for one, other in zip(said, what, strict=True))

@@ -12,7 +12,7 @@ import leafgate
 NAMES = """
 BreakerPolicy BudgetError CODEC_META_KEY CachePolicy Capabilities CapabilityError CapabilityPolicy Cards Catalog
 CatalogError ChoiceCard CodecMetaMapMismatchError ConfigError ContextError ContextItem ContextManager ContextPack
-Delivered ExposureMode GatewayError HydrationResult IRValidationError ItemKind LeafgateError Limit
+Delivered ExposureMode FlowPolicy FlowRule GatewayError HydrationResult IRValidationError ItemKind LeafgateError Limit
 McpClientPrimitiveUpstream McpClientUpstream McpGatewayServer McpProxyServer MultiplexPrimitiveUpstream
 MultiplexUpstream Phase ProxyRuntime RateLimiter RateLimits ResultEnvelope RetryPolicy RouteError RouteResult Router
 Rule SchemaLimits SelectableItem SessionLineError StubPrimitiveUpstream StubUpstream ToolResultCache ToolSpec

@@ -14,7 +14,7 @@ from stores import InMemory, Stores, Time, redis_stores, sqlite_stores
 from leafgate.admission.policy import WINDOW, Limit, RateLimits
 from leafgate.model.envelope import HANDLE_CHARS, Artifact, Origin
 from leafgate.model.tool import ChoiceCard
-from leafgate.ports import TaskRecord
+from leafgate.ports import FlowRecord, TaskRecord
 from leafgate.state.records import ENTRY_COST, RESULT_COST
 
 pytestmark = pytest.mark.anyio
@@ -350,3 +350,49 @@ async def test_a_task_has_its_time(stores: Stores) -> None:
     await anyio.sleep(1.2)
     assert await store.get("me", short) is None
     assert await store.get("me", long) is not None
+
+
+# Flow records
+
+
+async def test_flow_records_are_listed_and_loaded_by_their_owner(stores: Stores) -> None:
+    flows = stores.flows()
+    first, second = FlowRecord("a1", "text", "mail: 1\n", b"\x00\xff\n"), FlowRecord("b2", "secret", "ß", b"2")
+    for record in (first, second, first):
+        await flows.add("ann", record)
+    assert {(each.id, each.kind, each.server, each.data) for each in await flows.list("ann")} == {
+        ("a1", "text", "mail: 1\n", b""),
+        ("b2", "secret", "ß", b""),
+    }
+    assert await flows.load("ann", ["a1", "zz", "b2"]) == {"a1": first.data, "b2": second.data}
+    assert [*await flows.list("bob")] == []
+    assert await flows.load("bob", ["a1"]) == {}
+
+
+async def test_the_oldest_flow_records_of_a_kind_and_server_make_room(stores: Stores) -> None:
+    flows = stores.flows(max_bytes=100, max_records=3)
+    await flows.add("ann", FlowRecord("other", "text", "files", b"x" * 90))
+    for name in "abcde":
+        await flows.add("ann", FlowRecord(name, "text", "mail", b"x" * 10))
+    assert {each.id for each in await flows.list("ann")} == {"other", "c", "d", "e"}
+    await flows.add("ann", FlowRecord("large", "text", "mail", b"x" * 200))
+    assert {each.id for each in await flows.list("ann")} == {"other", "large"}
+
+
+async def test_flow_records_end_by_themselves(stores: Stores) -> None:
+    flows = stores.flows(ttl=0.05)
+    await flows.add("ann", FlowRecord("a", "text", "mail", b"x"))
+    for _ in range(500):
+        if not await flows.load("ann", ["a"]):
+            break
+        await anyio.sleep(0.02)
+    assert await flows.load("ann", ["a"]) == {}
+
+
+async def test_gateways_with_one_store_have_one_key_for_fingerprints(stores: Stores) -> None:
+    flows = stores.flows()
+    key = await flows.key()
+    assert len(key) == 32
+    assert await flows.key() == key
+    if not isinstance(stores, InMemory):
+        assert await stores.flows().key() == key

@@ -22,9 +22,10 @@ MAX_ARGS: Final = 2_000  # characters of the arguments in a question
 MAX_CLEANED: Final = 16_384  # characters of them that are looked at
 
 
-def approval_question(item: SelectableItem, args: object, clean: Callable[[str], str] = str) -> str:
-    """Return the question to a person: the tool and its arguments."""
-    return f"May {item.id} be called with these arguments? {show_arguments(args, clean)}"
+def approval_question(item: SelectableItem, args: object, clean: Callable[[str], str] = str, reason: str = "") -> str:
+    """Return the question to a person: the tool and its arguments, and why it is asked, if there is a reason."""
+    why = f" It is asked because {reason}." if reason else ""
+    return f"May {item.id} be called with these arguments?{why} {show_arguments(args, clean)}"
 
 
 def show_arguments(args: object, clean: Callable[[str], str] = str) -> str:

@@ -6,9 +6,10 @@ finds the few places where a secret may begin, and patterns are tried only there
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -22,6 +23,7 @@ from leafgate.clean.sieve import utf8
 
 # A mark can separate two secrets that were written as one word; the second is then visible only in the next round.
 _ROUNDS: Final = 8
+_MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,34 @@ def _redact_texts(texts: Sequence[str], policy: RedactPolicy) -> list[Cleaned[st
         else Cleaned(text)
         for text, piece, count in zip(texts, pieces, counts, strict=True)
     ]
+
+
+def find_redacted(before: Any, after: Any) -> list[str]:
+    """Return the texts for which marks stand in a JSON value: `after` is `before` redacted."""
+    secrets: list[str] = []
+    pending = [(before, after)]
+    while pending:
+        old, new = pending.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            pending += [*zip(old, new, strict=False), *zip(old.values(), new.values(), strict=False)]
+        elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
+            pending += zip(old, new, strict=False)
+        elif isinstance(old, str) and isinstance(new, str) and old != new:
+            secrets += _between(old, _MARK.split(new))
+    return secrets
+
+
+def _between(text: str, rest: Sequence[str]) -> Iterator[str]:
+    """Yield what is between these parts of a text, which come in order."""
+    done = len(rest[0])
+    for part in rest[1:-1]:
+        place = text.find(part, done + 1) if part else done
+        if place > done:
+            yield text[done:place]
+            done = place + len(part)
+    secret = text[done : len(text) - len(rest[-1])]
+    if secret and not _MARK.fullmatch(secret):
+        yield secret
 
 
 def mark(kind: str) -> str:

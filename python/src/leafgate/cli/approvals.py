@@ -43,9 +43,9 @@ def list_command(url: str | None, as_json: bool) -> None:
     if not approvals:
         click.echo("no call waits for approval")
         return
-    table = Table("id", "waits", "principal", "server", "tool", "arguments")
+    table = Table("id", "waits", "principal", "server", "tool", "arguments", "reason")
     for each in approvals:
-        texts = (str(each.get(key, "")) for key in ("principal", "server", "tool", "arguments"))
+        texts = (str(each.get(key, "")) for key in ("principal", "server", "tool", "arguments", "reason"))
         table.add_row(each["id"][:ID_CHARS], f"{each['age_seconds']:.0f} s", *map(Text, texts))
     Console(highlight=False).print(table)
 

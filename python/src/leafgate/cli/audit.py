@@ -17,7 +17,7 @@ from leafgate.telemetry.counters import label
 _FILE: Final = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 _COLUMNS: Final = ("time", "correlation_id", "principal", "client", "operation", "server", "tool", "outcome")
 # Printed as they are after the columns.
-_REST: Final = ("where", "reason", "approval", "denied_by", "cut", "removed", "redacted", "lines", "skipped")
+_REST: Final = ("where", "reason", "approval", "denied_by", "cut", "removed", "redacted", "flows", "lines", "skipped")
 
 
 @click.group()

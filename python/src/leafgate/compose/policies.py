@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from leafgate.admission.flows import FlowPolicy, FlowRule
 from leafgate.admission.policy import CachePolicy, Limit, RateLimits
 from leafgate.admission.retry import BreakerPolicy, RetryPolicy
 from leafgate.clean.cleaner import Cleaner
@@ -22,6 +23,7 @@ from leafgate.config import models
 from leafgate.gateway.approval import ApprovalSettings
 from leafgate.gateway.dispatch import Breakers, Dispatcher
 from leafgate.gateway.execute import Controls
+from leafgate.gateway.flows import Flows
 from leafgate.meaning import Embedder
 from leafgate.model.errors import ConfigError
 from leafgate.model.rights import CapabilityPolicy, Rights, Rule, Visibility
@@ -44,7 +46,8 @@ def make_controls(config: models.Config, state: State | None = None, counting: S
     counting = counting or state
     limits, cache, breaker = config.rate_limits, config.cache, config.breaker
     return Controls(
-        policy=None if config.policy is None else make_policy(config.policy),
+        policy=None if config.policy is None or config.policy.rules is None else make_policy(config.policy.rules),
+        flows=_make_flows(config, state),
         tolerant_args=config.tolerant_args,
         strict_output=config.strict_output,
         quotas=None if limits is None else counting.quotas(make_rate_limits(limits), ""),
@@ -70,9 +73,21 @@ def make_approvals(config: models.Config, state: State, clean: Cleaner, *, is_lo
     return ApprovalSettings(section.by, section.wait_seconds, state.approvals(), has_operators, clean)
 
 
-def make_policy(policy: models.Policy) -> CapabilityPolicy:
-    rules = (Rule(rule.effect, rule.namespace, rule.tool, rule.tags or (), rule.principal) for rule in policy.rules)
-    return CapabilityPolicy(tuple(rules))
+def make_policy(rules: Sequence[models.PolicyRule]) -> CapabilityPolicy:
+    made = (Rule(rule.effect, rule.namespace, rule.tool, rule.tags or (), rule.principal) for rule in rules)
+    return CapabilityPolicy(tuple(made))
+
+
+def _make_flows(config: models.Config, state: State) -> Flows | None:
+    """The flow rules; None without any, and then nothing is remembered."""
+    sections = () if config.policy is None else config.policy.flows
+    rules = (
+        FlowRule(
+            each.source.server, each.to.server, each.effect, each.source.kind, each.to.side_effects, each.principal
+        )
+        for each in sections
+    )
+    return Flows(FlowPolicy(tuple(rules)), state.flows(), make_redact_policy(config.redact)) if sections else None
 
 
 def make_rate_limits(limits: models.RateLimits) -> RateLimits:
@@ -221,7 +236,7 @@ def _make_rights(
             raise ConfigError(f"{where}.maps: {each} is not among the maps that this gateway offers")
     return Rights(
         visibility=Visibility() if tools is None else Visibility(tools.include or (), tools.exclude or ()),
-        policy=None if entry.policy is None else make_policy(entry.policy),
+        policy=None if entry.policy is None else make_policy(entry.policy.rules),
         quotas=None if limits is None else counting.quotas(make_rate_limits(limits), where),
         maps=None if entry.maps is None else frozenset(filter(None, digests.values())),
     )

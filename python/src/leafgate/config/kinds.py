@@ -271,7 +271,7 @@ class Section(BaseModel):
     """An object with known keys; no other key is accepted.
 
     Exactly one key of `exactly_one` is required, and at least one of `any_of` that is not empty; without it, the error
-    is `any_what`. `chapter` is the title of its keys in the reference.
+    is `any_what`. With `needs_a_key` it is not empty. `chapter` is the title of its keys in the reference.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
@@ -280,6 +280,7 @@ class Section(BaseModel):
     exactly_one: ClassVar[tuple[str, ...]] = ()
     any_of: ClassVar[tuple[str, ...]] = ()
     any_what: ClassVar[str] = ""
+    needs_a_key: ClassVar[bool] = False
     chapter: ClassVar[str] = ""
 
     @classmethod
@@ -322,6 +323,8 @@ class Section(BaseModel):
             misspelt = {nearest(name, [*keys]) for name in value if name not in keys}
             if not misspelt & {*cls.exactly_one}:
                 yield _details(f"give either a {' or a '.join(cls.exactly_one)}")
+        if cls.needs_a_key and not value:
+            yield _details(f"needs to be {cls.hint}")
         if cls.any_of and not any(value.get(name) for name in cls.any_of):
             yield _details(cls.any_what, *[name for name in cls.any_of if name in value][:1])
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -60,8 +61,12 @@ def config_of(document: Document, environ: Mapping[str, str]) -> Config:
     block, entries = _server_block(file)
     env_files = {name: _read_env_file(server.envFile) for name, server in entries.items() if server.envFile}
     servers = tuple(_spec(name, server, env_files.get(name, ({}, ()))[0]) for name, server in entries.items())
-    broken = [((block, name, "envFile"), what) for name, (_, problems) in env_files.items() for what in problems]
-    problems = [document.problem(path, what) for path, what in (*broken, *_broken_rules(file, servers))]
+    broken: list[Broken] = [
+        ((block, name, "envFile"), what) for name, (_, problems) in env_files.items() for what in problems
+    ]
+    switched_off = {*document.value.get(block, ())} - {*entries}
+    broken += _broken_rules(file, servers, switched_off)
+    problems = [document.problem(path, what) for path, what in broken]
     if problems:
         raise ConfigFileError(document.path, problems)
     by_label = {server.label: entries[server.name] for server in servers}
@@ -201,7 +206,7 @@ def _read_env_file(path: Path) -> tuple[dict[str, str], list[str]]:
 # Rules between keys, which a JSON Schema cannot express
 
 
-def _broken_rules(file: ConfigFile, servers: tuple[ServerSpec, ...]) -> Iterator[Broken]:
+def _broken_rules(file: ConfigFile, servers: tuple[ServerSpec, ...], switched_off: Iterable[str]) -> Iterator[Broken]:
     block, entries = _server_block(file)
     if file.mcpServers is not None and file.servers is not None:
         yield ("servers",), "mcpServers is given too; put all servers into one of them"
@@ -212,6 +217,7 @@ def _broken_rules(file: ConfigFile, servers: tuple[ServerSpec, ...]) -> Iterator
                 yield (block, name, key), f"does not fit a server with a {reach}; that is {fitting}"
     yield from _namespaces(block, servers)
     yield from _embedder(file.embedder)
+    yield from _flows(file, servers, switched_off)
     for index, pattern in enumerate(file.redact.patterns if file.redact is not None else ()):
         try:
             re.compile(pattern.regex.encode())
@@ -234,6 +240,19 @@ def _namespaces(block: str, servers: tuple[ServerSpec, ...]) -> Iterator[Broken]
     for names in by_namespace.values():
         if len(names) > 1:
             yield (block,), f"{' and '.join(names)} would have the same namespace; give each its own namespace"
+
+
+def _flows(file: ConfigFile, servers: tuple[ServerSpec, ...], switched_off: Iterable[str]) -> Iterator[Broken]:
+    """A rule about a server that does not exist would never fit. One about a server that is switched off is fine."""
+    if file.policy is None:
+        return
+    names = sorted({*(server.label for server in servers), *switched_off})
+    for index, rule in enumerate(file.policy.flows if file.catalog is None else ()):  # a catalog has servers of its own
+        for side, glob in (("from", rule.source.server), ("to", rule.to.server)):
+            if not any(fnmatchcase(name, glob) for name in names):
+                near = nearest(glob, names)
+                what = f"no server has this name{f'; did you mean {near}?' if near else ''}"
+                yield ("policy", "flows", index, side, "server"), what
 
 
 def _embedder(embedder: EmbedderSettings | None) -> Iterator[Broken]:

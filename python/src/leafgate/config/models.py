@@ -45,6 +45,8 @@ ServerType = Literal["stdio", "http", "sse", "streamable-http", "streamableHttp"
 Owner = Literal["user", "session"]
 Links = Literal["off", "flag", "strip"]
 Effect = Literal["allow", "deny", "require_approval"]
+FlowKind = Literal["untrusted", "secret", "any"]
+FlowEffect = Literal["deny", "require_approval", "flag"]
 Approver = Literal["client", "operator", "either"]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 OnFinding = Literal["report", "hold"]
@@ -137,12 +139,59 @@ class PolicyRule(Section):
     principal: Word | None = key("A glob on the caller's name.")
 
 
+class FlowSource(Section):
+    hint: ClassVar = "an object with server and kind"
+
+    server: Word = key("A glob on the name under which the server's tools appear.", ...)
+    kind: Annotated[FlowKind, choice(*get_args(FlowKind))] = key(
+        "What is followed: text that the server returned (`untrusted`), secrets that were redacted in it (`secret`), "
+        "or both (`any`).",
+        "any",
+    )
+
+
+class FlowTarget(Section):
+    hint: ClassVar = "an object with server and side_effects"
+
+    server: Word = key("A glob on the name under which the server's tools appear.", ...)
+    side_effects: OnOff = key(
+        "Only calls of tools that are not declared read-only. Without it: everything that goes to the server.", False
+    )
+
+
+class FlowRule(Section):
+    source: FlowSource = key("What was read.", ..., alias="from")
+    to: FlowTarget = key("Where it would go.", ...)
+    effect: Annotated[FlowEffect, choice(*get_args(FlowEffect))] = key(
+        "What happens to such a call: it is refused (`deny`), a person is asked (`require_approval`), or it is only "
+        "reported (`flag`).",
+        ...,
+    )
+    principal: Word | None = key("A glob on the caller's name.")
+
+
+Rules = Annotated[tuple[PolicyRule, ...], ListOf("a list of rules")]
+Flows = Annotated[tuple[FlowRule, ...], ListOf("a list of objects with from, to and effect")]
+
+
 class Policy(Section):
+    hint: ClassVar = "an object with rules or flows, each a list"
+    needs_a_key: ClassVar = True
+
+    rules: Rules | None = key(
+        "The first rule that fits decides; if none fits, the call is denied. Without it: all tools may be called."
+    )
+    flows: Flows = key(
+        "What callers have read from one server and send to another; see [flow policy](security.md#flow-policy). "
+        "Every rule that fits counts; the strongest effect decides.",
+        (),
+    )
+
+
+class PrincipalPolicy(Section):
     hint: ClassVar = "an object with one key, rules, that is a list"
 
-    rules: Annotated[tuple[PolicyRule, ...], ListOf("a list of rules")] = key(
-        "The first rule that fits decides; if none fits, the call is denied.", ...
-    )
+    rules: Rules = key("The first rule that fits decides; if none fits, the call is denied.", ...)
 
 
 class Approvals(Section):
@@ -223,7 +272,7 @@ class PrincipalTools(Section):
 
 class PrincipalSettings(Section):
     tools: PrincipalTools | None = key("Which tools this principal sees.")
-    policy: Policy | None = key("As the global `policy`, for this principal.")
+    policy: PrincipalPolicy | None = key("The rules of the global `policy`, for this principal. Its flows stay.")
     rate_limits: RateLimits | None = key("As the global `rate_limits`, for this principal.")
     maps: MapNames | None = key("Maps whose ids this principal may ask for.")
     artifact_quota_mb: Annotated[int, whole(1, 1_000_000)] | None = key("Most megabytes of stored results.")
@@ -401,7 +450,9 @@ class Trust(Section):
 class Controls(Section):
     chapter: ClassVar = "Controls of a call"
 
-    policy: Policy | None = key("Which tools may be called. Without it: all.")
+    policy: Policy | None = key(
+        "Which tools may be called, and what may go from one server to another. Without it: all."
+    )
     approvals: Approvals = key("How calls are approved whose rule has the effect `require_approval`.", Approvals())
     tolerant_args: OnOff = key('Repair arguments such as "5" for 5 where the schema leaves no doubt.', False)
     strict_output: OnOff = key("Refuse results that break their tool's output schema.", False)

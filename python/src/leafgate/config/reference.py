@@ -120,6 +120,8 @@ def _object(section: type[Section]) -> dict[str, Any]:
     if section.exactly_one:
         not_null = {"not": {"type": "null"}}
         schema["oneOf"] = [{"required": [name], "properties": {name: not_null}} for name in section.exactly_one]
+    if section.needs_a_key:
+        schema["minProperties"] = 1
     if section.any_of:
         filled = {"minProperties": 1, "minItems": 1, "minLength": 1}
         schema["anyOf"] = [{"required": [name], "properties": {name: filled}} for name in section.any_of]

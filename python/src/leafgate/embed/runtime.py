@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Literal, Self, overload
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
+from leafgate.admission.flows import FlowPolicy
 from leafgate.admission.policy import CachePolicy
 from leafgate.admission.retry import BreakerPolicy, RetryPolicy
 from leafgate.browse.rank import Router, Signal
@@ -29,6 +30,7 @@ from leafgate.gateway.browse import DEFAULT_TOP_K
 from leafgate.gateway.deliver import SUMMARY_CHARS
 from leafgate.gateway.dispatch import Breakers, Dispatcher
 from leafgate.gateway.execute import Controls
+from leafgate.gateway.flows import Flows
 from leafgate.gateway.result import BrowseResult, CallResult, Delivered, Failure, Report
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime, upstream_error
 from leafgate.maps.files import CARD_MAP
@@ -44,7 +46,7 @@ from leafgate.server.http import Web, bind, serve_http
 from leafgate.server.mcp_server import GatewayServer, Surface
 from leafgate.server.routes import operator_routes
 from leafgate.server.transports import serve_stdio, stop_signals
-from leafgate.state.memory import MemoryArtifactStore, MemoryBrowseStates
+from leafgate.state.memory import MemoryArtifactStore, MemoryBrowseStates, MemoryFlowRecords
 from leafgate.telemetry.metrics import Metrics
 from leafgate.version import __version__
 
@@ -91,6 +93,7 @@ class ProxyRuntime:
         clean: Cleaner | None = None,
         artifacts: ArtifactStore | None = None,
         embedder: Embedder | None = None,
+        flows: FlowPolicy | None = None,
     ) -> None:
         maps = shared_maps()
         maps.load(CARD_MAP)  # a missing or broken map fails here, not in a call
@@ -109,6 +112,7 @@ class ProxyRuntime:
             cache=cache,
             cache_policy=cache_policy,
             dispatcher=Dispatcher(retry or RetryPolicy(), None if breaker is None else Breakers(breaker)),
+            flows=None if flows is None else Flows(flows, MemoryFlowRecords(), (clean or Cleaner()).redact),
         )
         self.gateway = GatewayRuntime(
             GatewayParts(

@@ -65,12 +65,14 @@ class ApprovalSettings:
 
 @dataclass(frozen=True)
 class ApprovalCase:
-    """A call that approval is about: its arguments as the client sent them, and who sent it."""
+    """A call that approval is about: its arguments as the client sent them, who sent it, and why it needs approval,
+    where a flow rule and not the policy for tools requires it."""
 
     item: SelectableItem
     args: object
     request: Request
     settings: ApprovalSettings
+    reason: str = ""
 
     def bind(self, server_state: str | None = None) -> str:
         """A digest of everything that an approval is for."""
@@ -81,7 +83,7 @@ class ApprovalCase:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def question(self) -> str:
-        return approval_question(self.item, self.args, self.settings.clean)
+        return approval_question(self.item, self.args, self.settings.clean, self.reason)
 
     async def add(self, store: Approvals, approval: Approval, seconds: float) -> None:
         """Store an approval, or refuse the call where there are too many."""
@@ -244,7 +246,8 @@ def _describe(case: ApprovalCase) -> dict[str, Any]:
     item, clean = case.item, case.settings.clean
     names = {"principal": case.request.principal or "", "server": item.server, "tool": item.upstream_name}
     shown = {key: show_arguments(name, clean)[:MAX_NAME] for key, name in {**names, "tool_id": item.id}.items()}
-    return {**shown, "arguments": show_arguments(case.args, clean), "created": time.time()}
+    reason = {"reason": case.reason} if case.reason else {}
+    return {**shown, **reason, "arguments": show_arguments(case.args, clean), "created": time.time()}
 
 
 async def _poll(id: str, client: ClientChannel | None, seconds: float, store: Approvals) -> None:

@@ -41,7 +41,7 @@ from leafgate.gateway.workload import THREAD_FROM, ServerShare, Workload, estima
 from leafgate.model.envelope import Artifact, ArtifactRef, Origin
 from leafgate.model.errors import GatewayError, StoreError, UpstreamFailure
 from leafgate.model.leaf import Level
-from leafgate.model.request import Request
+from leafgate.model.request import SERVING, Request
 from leafgate.model.rights import CapabilityPolicy
 from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
 from leafgate.tokens.encoder import Encoder
@@ -60,6 +60,12 @@ BYTES: Final = ("blob", "data")  # keys of MCP under which bytes are, in base64
 
 Block = Mapping[str, Any]
 Count = Callable[[str], int]
+NoteRead = Callable[[Request, str, Any], Awaitable[None]]  # the caller reads this from a server
+
+
+async def ignore_read(request: Request, server: str, value: Any) -> None:
+    """For a gateway without flow rules."""
+
 
 CheckQuestion = Callable[[object, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
@@ -84,6 +90,7 @@ class Delivery:
     instructions: InstructionCheck = field(default_factory=InstructionCheck)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
+    note_read: NoteRead = ignore_read
     clean_processes: CleanProcesses | None = None  # None: large texts are cleaned here, for as long as it takes
     _cleaners: dict[tuple[str, str], Cleaner] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -201,6 +208,8 @@ async def deliver_result(
             source |= {"map_id": request.map_digest, "codec": _count_outcomes(reports)}
         if checked.is_flagged:
             source["flagged"] = [*source.get("flagged", ()), {"kind": FLAGGED, "count": 1}]
+        if (served := SERVING.get()) is not None and served.flows:
+            source["flows"] = [dict(flow) for flow in served.flows]
         if clean.is_broken:
             source["output_check"] = "broken_by_cleaning"
         for number, report in enumerate(reports, 1):
@@ -287,6 +296,8 @@ async def view(
             )
             raise GatewayError("PERMISSION_DENIED", message, path=handle[:64])
         notices = await deliver_text(delivery, request, notice_of(origin.server))
+    if artifact.origin is not None:
+        await delivery.note_read(request, origin.server, page.text)
     text = await deliver_text(delivery, request, page.text)
     return Delivered("ok", content=(*(() if page.block is None else (page.block,)), *text, *notices))
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from leafgate.admission.flows import Flow
 from leafgate.admission.policy import CachePolicy, cache_key, is_cacheable_result, is_cacheable_tool
 from leafgate.admission.validate import (
     NotJsonError,
@@ -25,6 +26,7 @@ from leafgate.admission.validate import (
 from leafgate.digest.instance import FindViolations
 from leafgate.gateway.approval import ApprovalCase, ApprovalSettings, approve
 from leafgate.gateway.dispatch import SEND_ONCE, Answer, Dispatcher, dispatch
+from leafgate.gateway.flows import Flows
 from leafgate.gateway.serving import UNTRACED, note
 from leafgate.gateway.snapshot import Snapshot
 from leafgate.gateway.tasks import resume_task
@@ -56,6 +58,7 @@ class Controls:
     dispatcher: Dispatcher = SEND_ONCE
     strict_output: bool = False
     schemas: SchemaShelf = field(default_factory=SchemaShelf)
+    flows: Flows | None = None
 
 
 NO_CONTROLS: Final = Controls()
@@ -113,9 +116,13 @@ async def execute(
     with tracer.stage("admission"):
         call = hydrate(snapshot, tool_id, args)
         note(server=call.item.server, tool=call.item.upstream_name)
+        if controls.flows is not None:
+            request = controls.flows.watch(request, call.item.server)
         call = gate(call, request, controls)
-        is_required = call.approval == "require_approval"
-        case = ApprovalCase(call.item, args, request, controls.approvals)
+        flows = await check_flows(call, request, controls)
+        reasons = [flow.describe() for flow in flows if flow.effect == "require_approval"]
+        is_required = call.approval == "require_approval" or bool(reasons)
+        case = ApprovalCase(call.item, args, request, controls.approvals, "; ".join(reasons))
         if is_required or _is_resumed(request):
             approved = await approve(case, is_required=is_required)
             if not isinstance(approved, Request):  # a question to the client
@@ -145,12 +152,16 @@ async def rehearse(
     """
     call = hydrate(snapshot, tool_id, args)
     call = gate(call, request, controls)
+    flows = await check_flows(call, request, controls, is_rehearsal=True)
     call = repair_args(call, controls)
     validate_args(call, controls)
     await take_quota(controls, request, "tool_execute", call.item.id, peek=True)
     checks: dict[str, str] = {}  # in the order of the steps; a control that is off is not among them
     if policy_for(request, controls) is not None:
         checks["capability"] = "pass" if call.approval == "allow" else "needs_approval"
+    if controls.flows is not None:
+        needs_approval = any(flow.effect == "require_approval" for flow in flows)
+        checks["flows"] = "needs_approval" if needs_approval else "flagged" if flows else "pass"
     if call.repairs:
         checks["arg_repair"] = "repaired"
     checks |= {"schema_validation": "pass", "rate_limit": "pass"}
@@ -192,6 +203,24 @@ def gate(call: _Call, request: Request, controls: Controls) -> _Call:
         note(denied_by="policy")
         raise GatewayError("PERMISSION_DENIED", "the operator's policy does not allow this call", path=call.item.id)
     return replace(call, approval=effect)
+
+
+async def check_flows(
+    call: _Call, request: Request, controls: Controls, *, is_rehearsal: bool = False
+) -> tuple[Flow, ...]:
+    """The flows in everything that the call would send: its arguments, answers to questions, and `_meta`."""
+    if controls.flows is None:
+        return ()
+    client, item = request.client, call.item
+    value = [call.args] if client is None else [call.args, client.resume.get("inputResponses"), client.meta]
+    return await controls.flows.check(
+        request,
+        item.server,
+        value,
+        has_side_effects=item.side_effects,
+        path=item.id,
+        is_rehearsal=is_rehearsal,
+    )
 
 
 def repair_args(call: _Call, controls: Controls) -> _Call:

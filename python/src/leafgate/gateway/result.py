@@ -50,11 +50,14 @@ class Delivered(ResultEnvelope):
         return {ENVELOPE_META_KEY: self.as_json()} if self.provenance or self.is_error else {}
 
     def _lean_meta(self) -> dict[str, Any]:
-        """At most 40 tokens, and only if something was withheld: some libraries show their model all of a result."""
+        """At most 40 tokens, and only if something was withheld: some libraries show their model all of a result.
+
+        A flow that a rule flags is stated too."""
+        flows = {"flows": self.provenance["flows"]} if "flows" in self.provenance else {}
         if not self.artifacts:
-            return {}
+            return {ENVELOPE_META_KEY: {"status": self.status, **flows}} if flows else {}
         first, more = self.artifacts[0], len(self.artifacts) - 1
-        lean = {"status": self.status, "artifacts": [{"handle": first.handle}]}
+        lean = {"status": self.status, **flows, "artifacts": [{"handle": first.handle}]}
         return {ENVELOPE_META_KEY: lean | ({"more": more} if more else {})}
 
 

@@ -48,6 +48,7 @@ from leafgate.gateway.execute import (
     take_quota,
     wants_dry_run,
 )
+from leafgate.gateway.flows import WatchedUpstream
 from leafgate.gateway.native import Address, NativeOffers, Read, native_offers
 from leafgate.gateway.result import BrowseResult, CallResult, Delivered, Failure, InputRequired, Report, TaskCreated
 from leafgate.gateway.serving import Outcome, observe
@@ -166,7 +167,8 @@ class GatewayRuntime:
         self._weight = DefinitionWeight(total(parts.count))
 
     def _use(self, parts: GatewayParts) -> None:
-        self._parts = parts
+        flows = parts.controls.flows
+        self._parts = parts if flows is None else replace(parts, note_read=flows.note_read)
         self._upstream = ObservedUpstream(parts.upstream, parts)
         self._tasks = TaskKeeper(self._upstream, parts.tasks)
 
@@ -338,7 +340,7 @@ class GatewayRuntime:
         self, operation: str, read: Callable[..., Awaitable[Read]], args: Mapping[str, Any], request: Request
     ) -> Delivered:
         async def work() -> Delivered:
-            origin, raw = await read(await self.seen_by(request), self._upstream, args, request.client)
+            origin, raw = await read(await self.seen_by(request), self._upstream_of(request), args, request.client)
             return await deliver_result(self._parts, request, origin, raw, may_have_leaves=False)
 
         return await self._answer(operation, request, work)
@@ -353,7 +355,8 @@ class GatewayRuntime:
             server, own_uri = await self.address_of(uri, request) or (self._upstream.server_of_resource(uri), uri)
             if server is None:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
-            raw = await self._upstream.request(server, "resources/read", {"uri": own_uri}, request.client)
+            upstream = self._upstream_of(request)
+            raw = await upstream.request(server, "resources/read", {"uri": own_uri}, request.client)
             is_page = native.shows_apps(request.client) and native.is_app_page(own_uri, raw)
             keep = ("uri", "blob", "requestState", *(("text",) if is_page else ()))
             clean = await self._clean_native(server, raw, request, keep=keep)
@@ -377,7 +380,8 @@ class GatewayRuntime:
         with self._observe("resources/directory/read", request):
             await self._admit_read("resource_read", request)
             offers = await self.native_to(request)
-            server, raw = await native.read_directory(offers, self._upstream, uri, params, request.client)
+            upstream = self._upstream_of(request)
+            server, raw = await native.read_directory(offers, upstream, uri, params, request.client)
             return await self._clean_native(server, raw, request, keep=("uri", "nextCursor"))
 
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
@@ -385,7 +389,8 @@ class GatewayRuntime:
         with self._observe("skills/get", request):
             await self._admit_read("resource_read", request)
             offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
-            server, skill, hint = await native.get_skill(offers, self._upstream, uri, request.client, is_whole=is_whole)
+            upstream = self._upstream_of(request)
+            server, skill, hint = await native.get_skill(offers, upstream, uri, request.client, is_whole=is_whole)
             entry = skill.as_json(self._clean_json(server, skill.frontmatter), partial(offers.write_uri, server))
             return await self.recheck(entry, request), hint
 
@@ -397,7 +402,7 @@ class GatewayRuntime:
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])
             params = {"name": prompt.upstream_name, "arguments": dict(args)}
-            raw = await self._upstream.request(prompt.server, "prompts/get", params, request.client)
+            raw = await self._upstream_of(request).request(prompt.server, "prompts/get", params, request.client)
             keep = ("uri", "blob", "data", "requestState")
             clean = await self._clean_native(prompt.server, raw, request, keep=keep)
             return await self._check_native(clean, Origin(prompt.server, prompt.upstream_name), "messages", request)
@@ -407,8 +412,13 @@ class GatewayRuntime:
     ) -> dict[str, Any]:
         """Any other request of a plain client that one server answers."""
         with self._observe(method, request):
-            raw = await self._upstream.request(server, method, params, request.client)
+            raw = await self._upstream_of(request).request(server, method, params, request.client)
             return await self._clean_native(server, raw, request)
+
+    def _upstream_of(self, request: Request) -> Upstream:
+        """The servers as one request may use them: with flow rules, what it sends and reads is followed."""
+        flows = self._parts.controls.flows
+        return self._upstream if flows is None else WatchedUpstream(self._parts.upstream, self._parts, flows, request)
 
     async def _browse(self, kind: PrimitiveKind, args: Mapping[str, Any], request: Request) -> BrowseResult | Failure:
         async def work() -> BrowseResult:
@@ -462,6 +472,7 @@ class GatewayRuntime:
         result = await execute(
             visible, upstream, tool_id, args, request=request, controls=controls, tracer=tracer, find_task=find_task
         )
+        await self._note_read(result, args)
         if result.raw.get("resultType") == TASK:
             taken = await self._tasks.take(
                 result.origin,
@@ -474,6 +485,7 @@ class GatewayRuntime:
             if isinstance(taken, TaskCreated):
                 return taken
             result = self._check_task(result, taken) if isinstance(taken, TaskState) else replace(result, raw=taken)
+            await self._note_read(result, args)
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
             cleaning = await self._parts.cleaning_for(result.origin.server, request.reader_map)
@@ -489,6 +501,11 @@ class GatewayRuntime:
         return await deliver_result(
             parts, request, result.origin, raw, provenance=provenance, find_violations=find_violations
         )
+
+    async def _note_read(self, result: RawResult, args: object) -> None:
+        flows = self._parts.controls.flows
+        if flows is not None:
+            await flows.note_read(result.request, result.origin.server, result.raw, own=args)
 
     # Tasks
 
@@ -525,7 +542,7 @@ class GatewayRuntime:
         """The state of a task as MCP; the result in it is delivered like every result of its tool."""
         with self._observe("tasks/get", request) as outcome:
             task, visible = await self._find_task(id, request)
-            state = await get_state(self._upstream, task, request.client)
+            state = await get_state(self._upstream_of(request), task, request.client)
             cleaning = await self._parts.cleaning_for(task.server, request.reader_map)
             fields = write_task(state, id, await clean_text(state.message, cleaning))
             if state.status == INPUT_REQUIRED:
@@ -552,7 +569,7 @@ class GatewayRuntime:
         with self._observe("tasks/update", request):
             task, _ = await self._find_task(id, request)
             params = {"inputResponses": dict(answers)}
-            await request_task(self._upstream, task, "tasks/update", request.client, **params)
+            await request_task(self._upstream_of(request), task, "tasks/update", request.client, **params)
 
     async def cancel_task(self, id: str, request: Request) -> None:
         """Cancel a task of the caller, also one whose result it may not read any more."""

@@ -101,7 +101,8 @@ class Served:
     `correlation_id` leads from an answer to the log; `server` and `tool` are those that the request goes to, if any.
     The tokens are the ids in the arguments and in the answer; None where there are none. `approval` is the answer of
     the person who was asked, `denied_by` what denied the request. `cut` counts what was withheld; `removed`, `redacted`
-    and `flagged` count what cleaning did, by kind. `reader_map` is that of the Request.
+    and `flagged` count what cleaning did, by kind. `flows` are what flow rules found in the request: from which server
+    to which, of which kind, and the effect. `reader_map` is that of the Request.
     """
 
     correlation_id: str
@@ -119,6 +120,7 @@ class Served:
     removed: Mapping[str, int] = field(default_factory=dict)
     redacted: Mapping[str, int] = field(default_factory=dict)
     flagged: Mapping[str, int] = field(default_factory=dict)
+    flows: tuple[Mapping[str, str], ...] = ()
 
 
 # Set for as long as a request lasts, in its own task; log lines are written with it.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from cachetools import LRUCache, TLRUCache, TTLCache
 from leafgate.admission.policy import Limit, RateLimits, Usage, breach
 from leafgate.model.envelope import Artifact
 from leafgate.model.rights import QuotaBreach
-from leafgate.ports import Approval, Clock
+from leafgate.ports import Approval, Clock, FlowRecord
 from leafgate.state import records
 
 THREAD_FROM: Final = 4 * 1024 * 1024  # bytes: hashing less is faster than starting a thread
@@ -42,6 +43,8 @@ class MemoryState:
         self.shared_counts = self.sessions = lambda: None
         approvals = MemoryApprovals()  # calls wait for them while the configuration is loaded again
         self.approvals = lambda: approvals
+        flows = MemoryFlowRecords()  # what was read stays read when the configuration is loaded again
+        self.flows = lambda: flows
 
 
 class MemoryArtifactStore:
@@ -284,3 +287,46 @@ class MemoryApprovals:
     def _drop_expired(self) -> None:
         now = self._clock()
         self._entries = {id: entry for id, entry in self._entries.items() if entry[2] > now}
+
+
+class MemoryFlowRecords:
+    """Implements FlowRecords."""
+
+    def __init__(
+        self,
+        limits: records.FlowLimits = records.FLOW_LIMITS,
+        *,
+        max_owners: int = records.MAX_FLOW_OWNERS,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._key = secrets.token_bytes(records.FLOW_KEY_BYTES)
+        # By owner and id, the oldest first: the record and its end.
+        self._owners: LRUCache[str, dict[str, tuple[FlowRecord, float]]] = LRUCache(max_owners)
+
+    async def key(self) -> bytes:
+        return self._key
+
+    async def add(self, owner: str, record: FlowRecord) -> None:
+        entries = self._read(owner)
+        entries.pop(record.id, None)
+        entries[record.id] = record, self._clock() + self._limits.ttl
+        size = number = 0
+        for other, _ in reversed([*entries.values()]):
+            if (other.kind, other.server) == (record.kind, record.server):
+                size, number = size + len(other.data), number + 1
+                if number > 1 and (size > self._limits.max_bytes or number > self._limits.max_records):
+                    del entries[other.id]
+        self._owners[owner] = entries
+
+    async def list(self, owner: str) -> Sequence[FlowRecord]:
+        return [replace(record, data=b"") for record, _ in self._read(owner).values()]
+
+    async def load(self, owner: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        entries = self._read(owner)
+        return {id: entries[id][0].data for id in ids if id in entries}
+
+    def _read(self, owner: str) -> dict[str, tuple[FlowRecord, float]]:
+        now = self._clock()
+        return {id: entry for id, entry in self._owners.get(owner, {}).items() if entry[1] > now}

@@ -30,6 +30,9 @@ from leafgate.ports import (
     ApprovalStatus,
     ArtifactStore,
     BrowseStates,
+    FlowRecord,
+    FlowRecordKind,
+    FlowRecords,
     ResultCache,
     Sessions,
     SharedCounts,
@@ -69,6 +72,8 @@ class State(Protocol):
 
     def approvals(self) -> Approvals: ...
 
+    def flows(self) -> FlowRecords: ...
+
 
 # Limits
 
@@ -88,6 +93,11 @@ MAX_EVENT_BYTES: Final = 32 * 1024 * 1024  # of one session
 ALIVE_SECONDS: Final = 15
 MAX_APPROVALS: Final = 1_000  # questions to clients and calls that wait for an operator, of all callers
 MAX_APPROVALS_OF_ONE: Final = 50
+FLOW_SECONDS: Final = 3_600
+MAX_FLOW_BYTES: Final = 4 * 1024 * 1024  # of one owner, kind and server; four bytes for each letter that was read
+MAX_FLOW_RECORDS: Final = 256  # the same in records
+MAX_FLOW_OWNERS: Final = 1_000  # in memory; elsewhere their time bounds them
+FLOW_KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True)
@@ -456,3 +466,27 @@ def read_approval(id: str, status: str, content: str | bytes) -> Approval:
         return Approval(id, _STATUSES[status], str(binding), dict(about))
     except (ValueError, TypeError, KeyError):
         raise StoreError("an approval in the store is damaged") from None
+
+
+# Flow records
+
+_KINDS: Final[Mapping[str, FlowRecordKind]] = {kind: kind for kind in get_args(FlowRecordKind)}
+
+
+@dataclass(frozen=True)
+class FlowLimits:
+    """Seconds that a record is stored, and the bytes and records of one owner, kind and server."""
+
+    ttl: float = FLOW_SECONDS
+    max_bytes: int = MAX_FLOW_BYTES
+    max_records: int = MAX_FLOW_RECORDS
+
+
+FLOW_LIMITS: Final = FlowLimits()
+
+
+def read_flow(id: str, kind: str, server: str) -> FlowRecord:
+    """A record without its data. StoreError if it is not one."""
+    if kind not in _KINDS:
+        raise StoreError("a flow record in the store is damaged")
+    return FlowRecord(id, _KINDS[kind], server)

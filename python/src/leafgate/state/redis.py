@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from ssl import SSLCertVerificationError
@@ -27,7 +27,7 @@ from redis.exceptions import AuthenticationError, ConnectionError, OutOfMemoryEr
 from leafgate.admission.policy import WINDOW, Limit, RateLimits
 from leafgate.model.errors import ConfigError, StoreError
 from leafgate.model.rights import QuotaBreach
-from leafgate.ports import Approval, Clock, Counts, SessionEvent, SessionRecord
+from leafgate.ports import Approval, Clock, Counts, FlowRecord, SessionEvent, SessionRecord
 from leafgate.state import records
 
 SCHEMA_VERSION: Final = b"1"
@@ -56,6 +56,7 @@ class RedisState:
         self.shared_counts = partial(RedisSharedCounts, link)
         self.sessions = partial(RedisSessions, link)
         self.approvals = partial(RedisApprovals, link)
+        self.flows = partial(RedisFlowRecords, link)
 
 
 # The connection
@@ -405,3 +406,51 @@ class RedisApprovals:
     async def _run(self, id: str, step: str) -> Approval | None:
         row = await self._read_script([_APPROVAL_KEY], [id, step])
         return None if row is None else records.read_approval(id, row[0].decode(), row[1])
+
+
+# Flow records
+
+_FLOW_KEY: Final = f"{PREFIX}:f"
+_PUT_NEW: Final = "redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])"
+_MEMBERS: Final = "return redis.call('ZRANGE', KEYS[1], 0, -1)"
+_GET_MANY: Final = "return redis.call('MGET', unpack(KEYS))"
+_KEYS_AT_ONCE: Final = 500
+
+
+class RedisFlowRecords:
+    """Implements FlowRecords."""
+
+    def __init__(self, link: RedisLink, limits: records.FlowLimits = records.FLOW_LIMITS) -> None:
+        self._limits = limits
+        self._key_script = link.script(_PUT_NEW)
+        self._add_script = link.script(_read("flow_add"))
+        self._list_script = link.script(_MEMBERS)
+        self._load_script = link.script(_GET_MANY)
+
+    async def key(self) -> bytes:
+        return bytes(await self._key_script([f"{_FLOW_KEY}:key"], [secrets.token_bytes(records.FLOW_KEY_BYTES)]))
+
+    async def add(self, owner: str, record: FlowRecord) -> None:
+        bounds = (max(1, round(self._limits.ttl * 1000)), self._limits.max_bytes, self._limits.max_records)
+        tag = json.dumps([record.kind, record.server])
+        await self._add_script([_flow_owner(owner)], [record.id, tag, record.data, *bounds])
+
+    async def list(self, owner: str) -> Sequence[FlowRecord]:
+        members = await self._list_script([_flow_owner(owner)], [])
+        try:
+            rows = [(id, *json.loads(tag)) for id, tag in (member.decode().split("\n", 1) for member in members)]
+            return [records.read_flow(*row) for row in rows]
+        except (ValueError, TypeError):
+            raise StoreError("a flow record in the store is damaged") from None
+
+    async def load(self, owner: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for first in range(0, len(ids), _KEYS_AT_ONCE):
+            some = ids[first : first + _KEYS_AT_ONCE]
+            rows = await self._load_script([f"{_flow_owner(owner)}:{id}" for id in some], [])
+            found |= {id: row for id, row in zip(some, rows, strict=True) if row is not None}
+        return found
+
+
+def _flow_owner(owner: str) -> str:
+    return f"{_FLOW_KEY}:{records.name_of(owner)}"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -19,7 +20,7 @@ from leafgate.admission.policy import WINDOW, Limit, RateLimits, Usage, breach
 from leafgate.model.envelope import Artifact
 from leafgate.model.errors import StoreError
 from leafgate.model.rights import QuotaBreach
-from leafgate.ports import Approval, Clock, Counts, SessionEvent, SessionRecord
+from leafgate.ports import Approval, Clock, Counts, FlowRecord, SessionEvent, SessionRecord
 from leafgate.state import records
 from leafgate.state.memory import MemoryArtifactStore, MemoryState
 from leafgate.state.sqlite_file import SqliteFile, keep_newest, next_tick, transaction
@@ -41,6 +42,7 @@ class SqliteState:
         self.shared_counts = partial(SqliteSharedCounts, file)
         self.sessions = partial(SqliteSessions, file)
         self.approvals = partial(SqliteApprovals, file)
+        self.flows = partial(SqliteFlowRecords, file)
 
 
 def user_file() -> Path:
@@ -49,10 +51,10 @@ def user_file() -> Path:
 
 
 class UserState:
-    """Implements State: artifacts are in a file of the user, everything else is in memory.
+    """Implements State: artifacts and flow records are in a file of the user, everything else is in memory.
 
-    Some clients start a gateway on stdio for each call; a later one has to find what an earlier one withheld. The file
-    is opened when the first artifact is stored or read.
+    Some clients start a gateway on stdio for each call; a later one has to find what an earlier one withheld, and what
+    was read through it. The file is opened when it is first needed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,6 +64,7 @@ class UserState:
         self.results, self.quotas, self.browse_states = memory.results, memory.quotas, memory.browse_states
         self.shared_counts, self.sessions = memory.shared_counts, memory.sessions
         self.tasks, self.approvals = memory.tasks, memory.approvals
+        self.flows = partial(SqliteFlowRecords, file)
 
 
 class UserArtifacts:
@@ -458,3 +461,47 @@ class SqliteApprovals:
         query = "SELECT id, status, content FROM approvals WHERE id = ? AND expires > ?"
         row = connection.execute(query, (id, self._clock())).fetchone()
         return None if row is None else records.read_approval(*row)
+
+
+class SqliteFlowRecords:
+    """Implements FlowRecords."""
+
+    def __init__(
+        self, file: SqliteFile, limits: records.FlowLimits = records.FLOW_LIMITS, *, clock: Clock = time.time
+    ) -> None:
+        self.file = file
+        self._limits = limits
+        self._clock = clock
+
+    @transaction
+    def key(self, connection: Connection) -> bytes:
+        new = "INSERT INTO flow_key SELECT ? WHERE NOT EXISTS (SELECT 1 FROM flow_key)"
+        connection.execute(new, (secrets.token_bytes(records.FLOW_KEY_BYTES),))
+        return bytes(connection.execute("SELECT key FROM flow_key").fetchone()[0])
+
+    @transaction
+    def add(self, connection: Connection, owner: str, record: FlowRecord) -> None:
+        now, owner = self._clock(), records.name_of(owner)
+        connection.execute("DELETE FROM flows WHERE expires <= ?", (now,))
+        row = (owner, record.id, record.kind, record.server, record.data, next_tick(connection), now + self._limits.ttl)
+        connection.execute("INSERT OR REPLACE INTO flows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        query = "SELECT id, length(data) FROM flows WHERE owner = ? AND kind = ? AND server = ? ORDER BY tick DESC"
+        size = 0
+        for number, (id, length) in enumerate(
+            connection.execute(query, (owner, record.kind, record.server)).fetchall()
+        ):
+            size += length
+            if number and (size > self._limits.max_bytes or number >= self._limits.max_records):
+                connection.execute("DELETE FROM flows WHERE owner = ? AND id = ?", (owner, id))
+
+    @transaction
+    def list(self, connection: Connection, owner: str) -> Sequence[FlowRecord]:
+        query = "SELECT id, kind, server FROM flows WHERE owner = ? AND expires > ? ORDER BY tick"
+        rows = connection.execute(query, (records.name_of(owner), self._clock())).fetchall()
+        return [records.read_flow(*row) for row in rows]
+
+    @transaction
+    def load(self, connection: Connection, owner: str, ids: Sequence[str]) -> Mapping[str, bytes]:
+        query = "SELECT data FROM flows WHERE owner = ? AND id = ? AND expires > ?"
+        rows = {id: connection.execute(query, (records.name_of(owner), id, self._clock())).fetchone() for id in ids}
+        return {id: bytes(row[0]) for id, row in rows.items() if row is not None}

@@ -137,8 +137,9 @@ class AuditFile:
             "removed": dict(served.removed),
             "redacted": dict(served.redacted),
             "flagged": dict(served.flagged),
+            "flows": [*served.flows],
         }
-        self._hand_over({name: value for name, value in fields.items() if value not in (None, "", {})})
+        self._hand_over({name: value for name, value in fields.items() if value not in (None, "", {}, [])})
 
     def refused(self, principal: str | None, where: str, reason: str) -> None:
         start, times = self._refusals

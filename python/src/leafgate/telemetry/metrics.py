@@ -19,6 +19,7 @@ from leafgate.model.request import Served
 from leafgate.ports import CallEnd, Counts, LeafReport, SharedCounts
 from leafgate.telemetry.counters import (
     MAX_MAPS,
+    OTHER,
     Histogram,
     History,
     LeafCounts,
@@ -85,6 +86,7 @@ class Metrics:
         self.cards = Counter[str]()
         self.instructions: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.saved: dict[Saver, int] = {"cards": 0, "digests": 0}
+        self.flows = Counter[tuple[str, ...]]()  # by source, destination, kind and effect
         self._clock = clock
         # The last requests that failed, latest first, by names and codes only: nothing that a client or a server sent.
         self._recent_errors: deque[dict[str, Any]] = deque(maxlen=MAX_ERRORS)
@@ -110,6 +112,9 @@ class Metrics:
         self.operations[row_label(served.operation, self.operations, MAX_OPERATIONS)].add(end, seconds)
         if served.tool and served.operation in CALLS:
             self.tool_calls.add(Origin(served.server, served.tool), served.principal or "", end or "ok", seconds)
+        for flow in served.flows:
+            row = tuple(label(flow[name]) for name in ("from", "to", "kind", "effect"))
+            self.flows[row if row in self.flows or len(self.flows) < MAX_SERVERS else (OTHER,) * len(row)] += 1
         self.history.call(failed=_is_error(end))
         if _is_error(end):
             request = {"correlation_id": served.correlation_id, "operation": served.operation}
@@ -182,6 +187,10 @@ class Metrics:
             "cards": dict(self.cards),
             "tokens_saved": dict(self.saved),
             "instructions": {server: dict(counts) for server, counts in sorted(self.instructions.items())},
+            "flows": [
+                {"from": source, "to": target, "kind": kind, "effect": effect, "times": times}
+                for (source, target, kind, effect), times in self.flows.items()
+            ],
             "calls": {operation: counts.durations.total for operation, counts in self.operations.items()},
             "errors": dict(errors),
             "faults": dict(faults),

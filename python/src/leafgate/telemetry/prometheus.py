@@ -124,6 +124,8 @@ FAMILIES: Final = (
            lambda m, s: [((*row, end), n) for row, ends in m.tool_calls.rows.items() for end, n in ends.items()]),
     Family(_HISTOGRAM, "leafgate_tool_call_duration_seconds", "How long calls of a tool took.",
            ["server", "tool"], lambda m, s: list(m.tool_calls.durations.items())),
+    Family(_COUNTER, "leafgate_flows", "What flow rules found: text or secrets of one server on the way to another.",
+           ["source", "destination", "kind", "effect"], lambda m, s: m.flows.items()),
     # Requests to servers
     Family(_COUNTER, "leafgate_upstream_calls", "Requests to a server, every attempt, by outcome.",
            ["server", "outcome"], lambda m, s: _outcomes(m.upstreams)),
