@@ -163,7 +163,7 @@ async def deliver_result(
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
             wants["with_facts"] = request.envelope == "full"
-            cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
+            cleaner = await delivery.cleaner_for(origin.server, request.known_map)
             clean = await run_sized(size, partial(_clean_result, delivery, origin, raw, encoder, cleaner, **wants))
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
@@ -207,7 +207,7 @@ async def deliver_result(
 
 async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
     """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors."""
-    text = (await delivery.cleaner_for("", request.reader_map)).recheck(text)
+    text = (await delivery.cleaner_for("", request.known_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
     if encoder is None:
@@ -245,7 +245,7 @@ async def view(
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     server = "" if artifact.origin is None else artifact.origin.server
-    cleaner = await delivery.cleaner_for(server, request.reader_map)
+    cleaner = await delivery.cleaner_for(server, request.known_map)
     work = partial(show, selector, artifact, cleaner, count, delivery.budget)
     page = await run_sized(len(artifact.content), work)
     text = await deliver_text(delivery, request, page.text)

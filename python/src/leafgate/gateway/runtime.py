@@ -409,7 +409,7 @@ class GatewayRuntime:
                 result.origin,
                 result.raw,
                 result.request,
-                await self._parts.cleaner_for(result.origin.server, request.reader_map),
+                await self._parts.cleaner_for(result.origin.server, request.known_map),
                 is_resumed=result.is_resumed,
                 is_native=structured,
             )
@@ -418,7 +418,7 @@ class GatewayRuntime:
             result = self._check_task(result, taken) if isinstance(taken, TaskState) else replace(result, raw=taken)
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
-            cleaner = await self._parts.cleaner_for(result.origin.server, request.reader_map)
+            cleaner = await self._parts.cleaner_for(result.origin.server, request.known_map)
             return InputRequired(await clean_value(raw, cleaner, keep=("requestState", *OPAQUE)))
         return await self._deliver(result, visible, request, structured=structured)
 
@@ -467,7 +467,7 @@ class GatewayRuntime:
         with self._observe("tasks/get", request) as outcome:
             task, visible = await self._find_task(id, request)
             state = await get_state(self._upstream, task, request.client)
-            cleaner = await self._parts.cleaner_for(task.server, request.reader_map)
+            cleaner = await self._parts.cleaner_for(task.server, request.known_map)
             fields = write_task(state, id, cleaner.text(state.message).value)
             if state.status == INPUT_REQUIRED:
                 return fields | await clean_value({"inputRequests": state.part}, cleaner, keep=OPAQUE)
@@ -565,7 +565,7 @@ class GatewayRuntime:
 
     async def recheck(self, value: Any, request: Request) -> Any:
         """What was cleaned for all clients, or joined from clean texts, for the model that reads this answer."""
-        return (await self._parts.cleaner_for("", request.reader_map)).recheck(value)
+        return (await self._parts.cleaner_for("", request.known_map)).recheck(value)
 
     def _clean_json(self, server: str, value: Any) -> Any:
         stripped = strip_everywhere(value)  # ids in a definition are not checked by anything
@@ -576,7 +576,7 @@ class GatewayRuntime:
     ) -> dict[str, Any]:
         """A raw result of a server that is not delivered but passed on whole, clean."""
         async with self._parts.workload.reserve(raw):
-            return await clean_value(raw, await self._parts.cleaner_for(server, request.reader_map), keep=keep)
+            return await clean_value(raw, await self._parts.cleaner_for(server, request.known_map), keep=keep)
 
 
 def _tool_of(task: TaskRecord, visible: Snapshot) -> SelectableItem:
