@@ -61,7 +61,8 @@ OTHER_CASE: Final = "upper or lower case"
 # Tokens of chat templates that are not in the table: every name between bars is a marker
 OTHER_TOKENS: Final = (
     "<|plugin_call|>", "<|tool_output|>", "<|endofuserprompt|>", "<|userprompt|>", "<|role_start|>",
-    "<|thought_start|>", "<|inner_prefix|>", "<|tool▁list▁begin|>", "<|function_call|>", "<|assistant_end|>", "<|nothink|>", "<|from|>",
+    "<|thought_start|>",
+    "<|inner_prefix|>", "<|tool▁list▁begin|>", "<|function_call|>", "<|assistant_end|>", "<|nothink|>", "<|from|>",
     "<|system_start|>", "<|recipient|>", "<|stop|>", "<|sep_token|>", "<|query|>", "<|begin_of_thought|>",
     "<|control_12|>", "<|vision_bos|>",
 )  # fmt: skip

@@ -227,7 +227,7 @@ def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
         has_inner = any(_MARKERS.search(shadow(inert)) for inert in {inert for _, _, inert in spans})
         spans = _find_markers(_View(text)).spans if has_inner else []
         count += len(spans)
-    if found.has_sentence_marks and (_SENTENCE_FAMILY in found.families or text.count("<s>") > _MOST_STRIKES):
+    if found.has_sentence_marks and (_SENTENCE_FAMILY in found.families or text.count("s>") > _MOST_STRIKES):
         text, more = _SENTENCE_MARKS.subn(r"‹\1s›", text)
         count += more
     elif found.has_sentence_marks:

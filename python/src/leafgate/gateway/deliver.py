@@ -189,7 +189,7 @@ async def deliver_result(
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
             wants["with_facts"] = request.envelope == "full"
-            cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
+            cleaner = await delivery.cleaner_for(origin.server, request.known_map)
             clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, cleaner, **wants))
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
@@ -246,7 +246,7 @@ async def deliver_result(
 
 async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
     """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors."""
-    text = (await delivery.cleaner_for("", request.reader_map)).recheck(text)
+    text = (await delivery.cleaner_for("", request.known_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
     if encoder is None:
@@ -284,7 +284,7 @@ async def view(
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     origin = artifact.origin or Origin("", "")
-    cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
+    cleaner = await delivery.cleaner_for(origin.server, request.known_map)
     work = partial(show, selector, artifact, cleaner, count, delivery.budget)
     page = await delivery.workload.share_of(origin.server).run(len(artifact.content), work)
     texts = [page.text, "" if page.block is None else text_of(page.block)]
