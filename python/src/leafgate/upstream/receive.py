@@ -40,7 +40,7 @@ from leafgate.upstream.raw_session import (
 MAX_SSE_EVENT: Final = 1000 * 1000
 # Compressed answers of this size are refused at this ratio. Text has 3 to 30, one line repeated up to 200, and a file
 # that is made to fill the memory of its reader 1,000.
-BOMB_FROM: Final = 32 * 1024 * 1024
+BOMB_FROM: Final = 8 * 1024 * 1024
 BOMB_RATIO: Final = 300
 _EVENT_HEAD: Final = 1_024
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
