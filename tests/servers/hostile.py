@@ -6,13 +6,13 @@
 Each kind stands for one way in which a server could cost others: the tests of isolation run them side by side.
 """
 
-import gzip
 import json
 import os
 import sys
 import threading
 import time
 import zlib
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count, cycle
 from typing import Any
@@ -197,12 +197,19 @@ def serve_stdio() -> None:
 # Over HTTP: an answer of a few hundred kilobytes that unpacks to 800 MB
 
 
+@cache
+def pack_body(megabytes: int) -> bytes:
+    """Packed once: what costs this process CPU time is not what is measured."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    parts = [packer.compress(b"x" * 1_000_000) for _ in range(megabytes)]
+    return b"".join([*parts, packer.flush(zlib.Z_FULL_FLUSH)])
+
+
 def pack_bomb(request_id: Any, megabytes: int) -> bytes:
+    """The answer without its end, at which no reader should arrive."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     head = f'{{"jsonrpc":"2.0","id":{json.dumps(request_id)},"result":{{"content":[{{"type":"text","text":"'
-    parts = [packer.compress(head.encode())]
-    parts += [packer.compress(b"x" * 1_000_000) for _ in range(megabytes)]
-    return b"".join([*parts, packer.compress(b'"}]}}'), packer.flush()])
+    return packer.compress(head.encode()) + packer.flush(zlib.Z_FULL_FLUSH) + pack_body(megabytes)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -217,12 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(404, json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode())
         elif message["method"] == "tools/call":
             bomb = pack_bomb(message["id"], int(os.environ.get("HOSTILE_BOMB", "800")))
-            name = message["params"]["name"]
-            if name == "act":
-                self._reply(200, bomb, encoding="gzip")
-            else:  # as an event
-                event = b"data: " + gzip.decompress(bomb) + b"\n\n"
-                self._reply(200, gzip.compress(event, 9), encoding="gzip", kind="text/event-stream")
+            self._reply(200, bomb, encoding="gzip")
         else:
             result = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer_to(message)})
             self._reply(200, result.encode())
@@ -230,9 +232,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._reply(405, b"")
 
-    def _reply(self, status: int, body: bytes, encoding: str = "", kind: str = "application/json") -> None:
+    def _reply(self, status: int, body: bytes, encoding: str = "") -> None:
         self.send_response(status)
-        self.send_header("content-type", kind)
+        self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         if encoding:
             self.send_header("content-encoding", encoding)

@@ -199,7 +199,8 @@ async def test_log_lines_are_json_and_lead_from_an_answer_to_its_cause(watched: 
     cause, call = [line for line in lines if line.get("correlation_id") == correlation]
     assert (call["logger"], call["outcome"], call["tool"]) == ("leafgate.calls", "UPSTREAM_ERROR", "fail")
     assert (cause["operation"], cause["server"], cause["level"]) == ("tool_execute", "faulty", "warning")
-    assert "cannot reach" in cause["message"]
+    assert "UPSTREAM_ERROR" in cause["message"]
+    assert "cannot reach" not in written  # the server's words are logged at debug only
     assert any("[Codec][leaf]" in line["message"] for line in lines)
     assert SECRET not in written
     assert SECRET[10:40] not in written

@@ -40,19 +40,19 @@ from leafgate.upstream.raw_session import (
 MAX_SSE_EVENT: Final = 1000 * 1000
 # Compressed answers of this size are refused at this ratio. Text has 3 to 30, one line repeated up to 200, and a file
 # that is made to fill the memory of its reader 1,000.
-BOMB_FROM: Final = 32 * 1024 * 1024
+BOMB_FROM: Final = 8 * 1024 * 1024
 BOMB_RATIO: Final = 300
 _EVENT_HEAD: Final = 1_024
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 # Notifications of one server in a second. Beyond the first number it is read in batches, with pauses: 20 messages take
-# the gateway 0.5 ms. Of each kind so many are passed on; progress, of which each call has its own limit, is not one.
+# the gateway 0.5 ms. Of log lines and updates so many are passed on; for progress each call has its own limit.
 FREE_NOTIFICATIONS: Final = 200
 FLOOD_BATCH: Final = 20
 FLOOD_PAUSE: Final = 0.002
 MOST_OF_A_KIND: Final = 200
 LOG_LINE: Final = "notifications/message"
-_LIMITED: Final = (LOG_LINE, "notifications/resources/updated")
+_LIMITED: Final = {LOG_LINE: "log", "notifications/resources/updated": "update"}
 _LARGE_CHUNK: Final = 65_536
 
 
@@ -251,7 +251,7 @@ class BoundedStream:
                     return received
 
     async def _may_pass(self, message: JSONRPCNotification | JSONRPCRequest) -> bool:
-        """Whether the SDK gets a notification or a question. A flood is read slowly: others have their turn in between."""
+        """Whether the SDK gets a notification or a question. Of a flood, others have their turn in between."""
         pause = self._pace.count(message.method)
         if pause:
             await anyio.sleep(pause)
@@ -260,7 +260,7 @@ class BoundedStream:
             return False
         if self._pace.is_too_many(message.method):
             if self._intake is not None:
-                self._intake.note_dropped("log" if message.method == LOG_LINE else "other")
+                self._intake.note_dropped(_LIMITED[message.method])
             return False
         return True
 
@@ -315,9 +315,11 @@ class NotificationPace:
             self._second, self._count = now, 0
             self._by_method.clear()
         self._count += 1
-        self._by_method[method if method in _LIMITED else ""] += 1
+        if method in _LIMITED:
+            self._by_method[method] += 1
         return FLOOD_PAUSE if self._count > FREE_NOTIFICATIONS and self._count % FLOOD_BATCH == 0 else 0.0
 
     def is_too_many(self, method: str) -> bool:
-        """Whether as many of this kind were passed on in this second as may be."""
-        return self._by_method[method if method in _LIMITED else ""] > MOST_OF_A_KIND
+        """Whether as many of this kind were passed on in this second as may be. Others are only read with pauses: one
+        that is lost would be missed."""
+        return self._by_method[method] > MOST_OF_A_KIND
