@@ -48,6 +48,7 @@ _LONG_WORD: Final = 16
 _FREE_COST: Final = 8000  # of tries in vain, for any text; one that fails at once costs 1
 _BYTES_PER_COST: Final = 48
 _REJECTION_COST: Final = 3
+_DECODING_COST: Final = 16
 _LINE_COST: Final = 6  # of a pattern that reads on for a line
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}\Z")
@@ -135,6 +136,7 @@ class _Compiled:
     regex: re.Pattern[bytes]
     before: re.Pattern[bytes] | None
     reach: int  # the most bytes before a beginning
+    cost: int  # of a match that is rejected
 
     def thin_out(
         self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes
@@ -214,14 +216,14 @@ class Searcher:
         run_end = 0
         failures: dict[_Compiled, int] = {}  # in this run
         for place, each in self._tries(data):
+            if work.cost > _FREE_COST + place // _BYTES_PER_COST:
+                continue
             if place >= run_end:
                 broken = _BREAK.search(data, place + 1)
                 run_end = broken.start() if broken else len(data)
                 failures.clear()
             elif failures.get(each, 0) >= _FAILURES:
                 work.has_skipped = True
-                continue
-            if not work.may_try(place):
                 continue
             if place < covered and each.source.judge in _BY_CONTEXT:
                 continue
@@ -238,7 +240,7 @@ class Searcher:
                 spans = list(_judge(each.source, match, data, self, work))
             if not spans:
                 failures[each] = failures.get(each, 0) + 1
-                work.cost += _LINE_COST if each.source.once_a_line else _REJECTION_COST if match else 1
+                work.cost += each.cost if match or each.source.once_a_line else 1
                 last_end[each] = max(last_end.get(each, 0), _retry_at(each.source, match, data, place))
             for span in spans:
                 ends.add(span[1])
@@ -307,7 +309,8 @@ def _compile(pattern: SecretPattern) -> _Compiled:
     regex = re.compile(utf8(pattern.regex), re.IGNORECASE if pattern.any_case else 0)
     before = re.compile(utf8(pattern.before) + rb"\Z") if pattern.before else None
     reach = int(pattern.before.rpartition(",")[2].rstrip("}")) if pattern.before else 0
-    return _Compiled(pattern, regex, before, reach)
+    cost = _DECODING_COST if pattern.judge == "encoded" else _LINE_COST if pattern.once_a_line else _REJECTION_COST
+    return _Compiled(pattern, regex, before, reach, cost)
 
 
 def _stands_alone(data: bytes, span: Span) -> bool:
