@@ -31,7 +31,8 @@ HEAD: Final = """# Security figures
 <!-- Made by bench/security/run.py from bench/security/measured.json; edit those, not this. -->
 
 How often the firewall is right, and what hostile servers cost. `just bench-security` measures on your machine;
-`--only NAME` measures one part. What is promised is in [security](security.md) and [spec 4](../spec/4-envelope-and-views.md).
+`--only NAME` measures one part. What is promised is in [security](security.md) and in
+[spec 4](../spec/4-envelope-and-views.md).
 """
 
 

@@ -247,7 +247,12 @@ def test_a_right_checksum_gives_a_token_away_inside_a_word() -> None:
 
 def test_a_token_of_an_unknown_provider() -> None:
     assert redact_text(f'use "acme_live_{BODY}"').value == 'use "[redacted:token]"'
-    for text in (f"chunk-{BODY}", f"pi_{BODY[:24]}", f'"next_cursor": "acme_live_{BODY}"', "acme_live_settings_of_the_user"):
+    for text in (
+        f"chunk-{BODY}",
+        f"pi_{BODY[:24]}",
+        f'"next_cursor": "acme_live_{BODY}"',
+        "acme_live_settings_of_the_user",
+    ):
         assert redact_text(text).value == text
 
 

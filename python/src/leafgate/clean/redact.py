@@ -99,7 +99,9 @@ def _redact_texts(texts: Sequence[str], policy: RedactPolicy) -> list[Cleaned[st
         if findings.is_settled:
             break
     return [
-        Cleaned(piece.decode("utf-8", "surrogatepass"), CleaningReport(redacted=dict(count))) if count else Cleaned(text)
+        Cleaned(piece.decode("utf-8", "surrogatepass"), CleaningReport(redacted=dict(count)))
+        if count
+        else Cleaned(text)
         for text, piece, count in zip(texts, pieces, counts, strict=True)
     ]
 

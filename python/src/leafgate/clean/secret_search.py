@@ -64,6 +64,9 @@ def _members(characters: bytes) -> npt.NDArray[np.bool_]:
 
 _ALPHANUMERIC: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _IS_BREAK: Final = _members(b" \t\r\n\"'`,;|<>(){}").tolist()
+_CONTINUES: Final = _members(
+    _ALPHANUMERIC + b"_-\\%"
+).tolist()  # before a long word: it may begin further left, or later
 _IS_BASE62: Final = _members(_ALPHANUMERIC)
 _IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
 # Behind the name of an assignment: closing quotes and spaces, then one of the characters that separate it from a value
@@ -138,9 +141,7 @@ class _Compiled:
     reach: int  # the most bytes before a beginning
     cost: int  # of a match that is rejected
 
-    def thin_out(
-        self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes
-    ) -> npt.NDArray[np.intp]:
+    def thin_out(self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes) -> npt.NDArray[np.intp]:
         """Return the places where a whole beginning stands, as far as words are concerned at the start of one."""
         text = lower if self.source.any_case else data
         found: list[npt.NDArray[np.intp]] = []
@@ -170,7 +171,10 @@ class Searcher:
     def __init__(self, patterns: tuple[SecretPattern, ...]) -> None:
         compiled = [_compile(pattern) for pattern in patterns]
         self._anywhere = [each for each in compiled if not each.source.starts]
-        self._at_long_words = [each for each in compiled if each.source.at_long_word]
+        self._at_long_words: dict[bytes, list[_Compiled]] = {}  # by the first two bytes
+        for each in compiled:
+            for start in each.source.starts if each.source.at_long_word else ():
+                self._at_long_words.setdefault(utf8(start)[:2], []).append(each)
         starts = [(start, each) for each in compiled if not each.source.at_long_word for start in each.source.starts]
         self._sieve = Sieve({"secret": [make_needle(start, any_case=each.source.any_case) for start, each in starts]})
         self._by_head: dict[bytes, list[_Compiled]] = {}
@@ -283,22 +287,27 @@ class Searcher:
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         merged = np.concatenate(parts)
         order = np.argsort(merged, kind="stable")
-        return ((place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True))
+        return (
+            (place, every[owner]) for place, owner in zip(merged[order].tolist(), owners[order].tolist(), strict=True)
+        )
 
     def _in_long_words(self, data: bytes, work: _Work) -> Iterator[Span]:
         end = 0
         for run_start, run_end in _long_words(data):
             if run_start < end:
                 continue
-            start = _start_of(_WORD_START, data, run_start)
+            start = (
+                _start_of(_WORD_START, data, run_start) if run_start and _CONTINUES[data[run_start - 1]] else run_start
+            )
             rest = _WORD_REST.match(data, run_end)
             end = rest.end() if rest else run_end
             if start and data[start - 1] in _JOINING:
                 continue
-            for each in self._at_long_words:
+            for each in self._at_long_words.get(data[start : start + 2], ()):
                 if match := each.regex.match(data, start):
                     yield from _judge(each.source, match, data, self, work)
-            if work.judge(looks_like_provider_token, data[start:end]) and not _names_other(data, start):
+            has_prefix = end - start > run_end - run_start
+            if has_prefix and work.judge(looks_like_provider_token, data[start:end]) and not _names_other(data, start):
                 yield start, end, "token"
 
 
@@ -360,7 +369,9 @@ def _long_words(data: bytes) -> Iterator[tuple[int, int]]:
     return zip((ends - lengths[chosen]).tolist(), ends.tolist(), strict=True)
 
 
-_NAME_OF_VALUE: Final = re.compile(rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z")
+_NAME_OF_VALUE: Final = re.compile(
+    rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z"
+)
 _OTHER_NAMES: Final = re.compile(
     rb"(?i)cursor|page|next|continu|etag|nonce|integrity|hash|digest|sha|checksum|(?:^|[_-])id$|_id$|[a-z]Id$|marker|sync|kid|public|"
     rb"class|src|href|filename|file|path|image|version|build|commit|revision|ref$|fingerprint"
@@ -482,7 +493,9 @@ def _line_end(data: bytes, place: int) -> int:
 
 def _line_start(data: bytes, place: int) -> int:
     least = max(0, place - _LONGEST_HEADER)
-    breaks = [data.rfind(each, least, place) + len(each) for each in (b"\n", JOINT, b"\\n") if each in data[least:place]]
+    breaks = [
+        data.rfind(each, least, place) + len(each) for each in (b"\n", JOINT, b"\\n") if each in data[least:place]
+    ]
     return max(breaks, default=least)
 
 

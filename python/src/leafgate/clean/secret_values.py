@@ -28,7 +28,9 @@ def _any(words: Iterable[str]) -> str:
 # Names
 
 _NAME_OF_PASSWORD: Final = re.compile(rf"{_any(NAMES['password'])}|(?:^|[_.-])pass$|[a-z]pass$|(?:^|[_.-])pw$")
-_AFTER_PASSWORD: Final = re.compile(r"[\d_-]{0,3}|s|[_-]?(?:value|plain|text|plaintext|confirm\w*|new|old|hint_secret|base64)")
+_AFTER_PASSWORD: Final = re.compile(
+    r"[\d_-]{0,3}|s|[_-]?(?:value|plain|text|plaintext|confirm\w*|new|old|hint_secret|base64)"
+)
 _NAME_OF_KEY: Final = re.compile(rf"{_any(NAMES['key'])}[_. -]?key(?:s|_?base64|_?value|_?secret|_?b64|_?data|_?\d)?$")
 _NAME_OF_SECRET: Final = re.compile(
     rf"{_any(NAMES['secret'])}(?:[_-]?(?:key|token|value|base64|access[_-]?key|string|phrase|key[_-]?base))?\d?$"
@@ -51,24 +53,31 @@ def name_type(name: str) -> str | None:
     passwords = list(_NAME_OF_PASSWORD.finditer(plain))
     if passwords:
         return "password" if _AFTER_PASSWORD.fullmatch(plain[passwords[-1].end() :]) else None
-    kinds = (("api-key", _NAME_OF_KEY), ("secret", _NAME_OF_SECRET), ("token", _NAME_OF_TOKEN), ("basic-auth", _NAME_OF_AUTH))
+    kinds = (
+        ("api-key", _NAME_OF_KEY),
+        ("secret", _NAME_OF_SECRET),
+        ("token", _NAME_OF_TOKEN),
+        ("basic-auth", _NAME_OF_AUTH),
+    )
     return next((kind for kind, pattern in kinds if pattern.search(plain)), None)
 
 
 # Values that are not secrets
 
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+(?: .*)?|<%.*%>"
-    rb"|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
+    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@"
+    rb"|!\w+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
     rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
 _PLACEHOLDER_PART: Final = re.compile(
-    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}|[1I]23456789|12345678"
-    rb"|abcdefgh|deadbeef|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
+    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}"
+    rb"|12345678|abcdefgh|deadbeef"
+    rb"|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
 )
 _CODE: Final = re.compile(
-    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
+    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?"  # config.token
+    rb"|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # get(...)
     rb"|[A-Za-z_]+(?:_[A-Za-z]+)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+[?!]?"  # names of variables and types
 )
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -103,7 +112,9 @@ def _is_sequence(value: bytes) -> bool:
 
 # Values that are
 
-_NO_PASSWORD: Final = re.compile(rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL)
+_NO_PASSWORD: Final = re.compile(
+    rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL
+)
 _KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
 _PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
 # In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
@@ -132,9 +143,9 @@ def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
 
 
 _SENTENCE: Final = frozenset(
-    b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset new "
-    b"confirm current change field required show hide login account invalid incorrect wrong at least characters this that"
-    b" use used user if it should can will may has have no on by as from".split()
+    b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset "
+    b"new confirm current change field required show hide login account invalid incorrect wrong at least characters this "
+    b"that use used user if it should can will may has have no on by as from".split()
 )
 
 
@@ -178,7 +189,10 @@ def _count_classes(value: bytes) -> _Classes:
     without_digit = without_upper.translate(None, _DIGIT)
     marks = without_digit.translate(None, _JOINING)
     return _Classes(
-        size - len(without_lower), len(without_lower) - len(without_upper), len(without_upper) - len(without_digit), len(marks)
+        size - len(without_lower),
+        len(without_lower) - len(without_upper),
+        len(without_upper) - len(without_digit),
+        len(marks),
     )
 
 
@@ -223,7 +237,7 @@ def looks_like_token(body: bytes) -> bool:
 
 # A beginning that some provider may use: letters, perhaps more of them, then what must be random
 _PROVIDER: Final = re.compile(
-    rb"(?P<prefix>[A-Za-z][A-Za-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,1024})"
+    rb"(?P<prefix>(?:[a-z]{2,12}|[A-Z]{2,12}|[A-Z][a-z]{1,11})[0-9]{0,2}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,160})"
 )
 _KEY_WORD: Final = re.compile(
     rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|live|prod|priv|private|auth|svc|access|bot|admin|"
@@ -289,13 +303,17 @@ def has_checksum(body: bytes) -> bool:
     return bytes(reversed(digits)) == body[-6:]
 
 
-_NOT_IN_SEEDS: Final = frozenset(b"the and for are but not was his her its our has had who did they them were which of in".split())
+_NOT_IN_SEEDS: Final = frozenset(
+    b"the and for are but not was his her its our has had who did they them were which of in".split()
+)
 
 
 def looks_like_seed_phrase(value: bytes) -> bool:
     """Are these 12, 15, 18, 21 or 24 words without those that sentences need?"""
     words = value.replace(b",", b" ").split()
-    return len(words) in (12, 15, 18, 21, 24) and _NOT_IN_SEEDS.isdisjoint(words) and len(set(words)) > len(words) * 2 // 3
+    return (
+        len(words) in (12, 15, 18, 21, 24) and _NOT_IN_SEEDS.isdisjoint(words) and len(set(words)) > len(words) * 2 // 3
+    )
 
 
 def bits_per_byte(value: bytes) -> float:

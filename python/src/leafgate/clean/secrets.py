@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 from leafgate.data import check_types, expand, load_table
 
 Judge = Literal[
-    "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong", "seed",
-    "encoded", "cookies", "table",
+    "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong",
+    "seed", "encoded", "cookies", "table",
 ]  # fmt: skip
 
 
@@ -45,7 +45,9 @@ EXAMPLES: Final[frozenset[bytes]] = frozenset(value.encode() for value in _TABLE
 EXAMPLE_PARTS: Final[tuple[bytes, ...]] = tuple(value.encode() for value in _TABLE["examples"]["part"])
 
 _ENTRY: Final = dict.fromkeys(("type", "regex", "judge"), str)
-_KEYS: Final = _ENTRY | {"starts": list} | dict.fromkeys(("any_case", "whole_word", "at_long_word", "once_a_line"), bool)
+_KEYS: Final = (
+    _ENTRY | {"starts": list} | dict.fromkeys(("any_case", "whole_word", "at_long_word", "once_a_line"), bool)
+)
 _PART: Final = re.compile(r"\{(\w+) (\d+)(?:-(\d+)|(\+))?\}")
 _LONGEST: Final = 4096  # characters of a part without a limit
 _TOKEN_END: Final = r"(?<!\.)(?![A-Za-z0-9])"
