@@ -152,7 +152,8 @@ def read_peer(cases: Sequence[Case]) -> Redact | str:
     texts = [case.value.get("text") or json.dumps(case.value.get("structured")) for case in cases]
     ran = subprocess.run(
         [str(program(DETECT_SECRETS, "python")), "-c", _PEER],
-        input="".join(json.dumps(text) + "\n" for text in texts), capture_output=True, text=True, check=False, timeout=600,
+        input="".join(json.dumps(text) + "\n" for text in texts),
+        capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     if ran.returncode:
         return f"failed: {ran.stderr.strip()[-160:]}"

@@ -72,7 +72,7 @@ _IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
 # Behind the name of an assignment: closing quotes and spaces, then one of the characters that separate it from a value
 _IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
 _BEHIND_NAME: Final = _members(b" \t\"'`\\]")
-_SEPARATES: Final = _members(b":=,(>vV\r\n")
+_SEPARATES: Final = _members(b":=,(>&vV\r\n")
 _WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
 _BY_CONTEXT: Final = frozenset(("assignment", "strong", "password", "table"))
 _LONG_WORDS: Final = re.compile(rb"[A-Za-z0-9]{%d,}+" % _LONG_WORD)
@@ -297,7 +297,9 @@ class Searcher:
             if run_start < end:
                 continue
             start = (
-                _start_of(_WORD_START, data, run_start) if run_start and _CONTINUES[data[run_start - 1]] else run_start
+                _start_of(_WORD_START, data, run_start, run_end)
+                if run_start and _CONTINUES[data[run_start - 1]]
+                else run_start
             )
             rest = _WORD_REST.match(data, run_end)
             end = rest.end() if rest else run_end
@@ -350,11 +352,11 @@ def _begins_word(data: bytes, start: int) -> bool:
     return _ESCAPED_BEFORE.search(data, max(0, start - 12), start) is not None
 
 
-def _start_of(before: re.Pattern[bytes], data: bytes, place: int) -> int:
+def _start_of(before: re.Pattern[bytes], data: bytes, place: int, until: int | None = None) -> int:
     """Return where the word around this place begins. The n of a \\n before it does not belong to it."""
     match = before.search(data, max(0, place - 60), place)
     start = match.start() if match else place
-    escape = _ESCAPE.match(data, max(0, start - 1), place)
+    escape = _ESCAPE.match(data, max(0, start - 1), until or place)
     return escape.end() if escape else start
 
 
@@ -407,6 +409,7 @@ def _judge(
             fits = _holds_secret(secret, searcher)
         elif source.judge in ("token", "checksum", "mixed"):
             body = match["body"] if "body" in match.re.groupindex else secret
+            body = body if len(body) >= _LONG_WORD // 2 else secret
             fits = work.judge(_BODY_JUDGES[source.judge], body)
         else:
             fits = work.judge(_JUDGES.get(source.judge, bool), secret)
@@ -457,7 +460,11 @@ def _judge_assignment(match: re.Match[bytes], data: bytes, work: _Work) -> Itera
     is_call = "call" in names and match.start("call") >= 0
     if is_bare:
         following = data[end : end + 1]
-        if is_call or following in (b"(", b"[", b"{", b"$") or (is_element and following not in (b"<", b"]", b"")):
+        if (
+            is_call
+            or following in (b"(", b"[", b"{", b"$")
+            or (is_element and following not in (b"<", b"]", b"&", b""))
+        ):
             return  # a call, an index, a template: an expression that names a secret, not the secret
         while end > start and data[end - 1] == 0x2E:
             end -= 1

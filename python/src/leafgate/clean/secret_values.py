@@ -66,7 +66,8 @@ def name_type(name: str) -> str | None:
 
 _PLACEHOLDER: Final = re.compile(
     rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@"
-    rb"|!\w+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
+    rb"|![A-Za-z]+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}"
+    rb"|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
     rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
@@ -115,6 +116,7 @@ def _is_sequence(value: bytes) -> bool:
 _NO_PASSWORD: Final = re.compile(
     rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL
 )
+_PASSWORD_MARK: Final = re.compile(rb"[!@#$%^&*?]")
 _KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
 _PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
 # In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
@@ -144,8 +146,8 @@ def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
 
 _SENTENCE: Final = frozenset(
     b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset "
-    b"new confirm current change field required show hide login account invalid incorrect wrong at least characters this "
-    b"that use used user if it should can will may has have no on by as from".split()
+    b"new confirm current change field required show hide login account invalid incorrect wrong at least characters "
+    b"this that use used user if it should can will may has have no on by as from".split()
 )
 
 
@@ -160,7 +162,7 @@ def _looks_like_password(value: bytes) -> bool:
     if not kinds.digits and not kinds.marks:
         return False
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
-        return kinds.uppers > 0 and kinds.lowers > 0 and kinds.digits > 0 and kinds.marks > 0
+        return kinds.digits > 0 and kinds.count() >= 3 and _PASSWORD_MARK.search(value) is not None
     if _NO_PASSWORD.fullmatch(value):
         return False
     return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
