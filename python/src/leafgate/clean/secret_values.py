@@ -87,7 +87,7 @@ _SEPARATOR: Final = re.compile(rb"[-_./:+~=@# ]+")
 _WORDY: Final = re.compile(rb"[a-z]*(?:[A-Z][a-z]+){0,8}[A-Z]?|[A-Z]+|[0-9]{1,4}|v[0-9]{1,3}|[A-Za-z]{1,3}[0-9]{1,2}")
 _LOCATION: Final = re.compile(
     rb"(?:https?|file|s3|gs|arn|urn|projects|secrets|vault|ref|env|op|aws|ssm|data|gcp|azure|keyring|keychain|bws|doppler)"
-    rb"(?::|/).*|(?:/|\./|~/|\.\./).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
+    rb"(?::|/).*|(?:/|\./|~/|\.\./|\\|[a-z]:\\).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
     re.IGNORECASE,
 )
 _EXAMPLE_PART: Final = re.compile(b"|".join(map(re.escape, EXAMPLE_PARTS)))
@@ -242,11 +242,12 @@ _PROVIDER: Final = re.compile(
     rb"(?P<prefix>(?:[a-z]{2,12}|[A-Z]{2,12}|[A-Z][a-z]{1,11})[0-9]{0,2}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,160})"
 )
 _KEY_WORD: Final = re.compile(
-    rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|live|prod|priv|private|auth|svc|access|bot|admin|"
-    rb"at|rt|cred|pwd|service|personal|[a-z]{1,6}pat|[a-z]{1,6}api|[a-z]{1,6}sk)(?:$|[_-])"
+    rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|priv|private|auth|"
+    rb"cred|pwd|[a-z]{1,6}pat|[a-z]{1,6}api|[a-z]{1,6}sk)(?:$|[_-])"
 )
+_ACCESS_WORD: Final = re.compile(rb"(?i)(?:^|[_-])(?:live|prod|svc|access|bot|admin|at|rt|service|personal)(?:$|[_-])")
 _NOT_A_KEY: Final = re.compile(
-    rb"(?i)(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|pk|pub|public|publishable|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
+    rb"(?i)(?:^|[_-])(?:pk|pub|public|publishable)(?:[_-]|$)|(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
     rb"request|msg|evt|deps|build|v[0-9]+|ref|data|image|img|css|style|styles|file|node|commit|index|bundle|main|vendor|trace|span|"
     rb"session|chatcmpl|call|toolu|resp|run|asst|thread|batch|uuid|test|example|base64|utf|iso|windows|linux|x86|aarch64|arm|amd|"
     rb"mac|blob|job|task|user|usr|org|proj|acct|cus|price|prod_id|sub|inv|pi|seti|cs|in|il|ch|txn|pm|card|src|ba|py|cp[0-9]+)$"
@@ -266,8 +267,9 @@ def looks_like_provider_token(word: bytes) -> bool:
     if _KEY_WORD.search(match["prefix"]):
         longest = max(map(len, re.split(rb"[_-]", body)))
         return longest >= 16 and (is_mixed or kinds.digits >= 4) and bits_per_byte(body) >= 3.0
+    least = 20 if _ACCESS_WORD.search(match["prefix"]) else 32
     is_alphabet = len(set(body)) > 0.95 * len(body)
-    return len(body) >= 32 and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
+    return len(body) >= least and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
 
 
 def looks_mixed(body: bytes) -> bool:
