@@ -92,6 +92,11 @@ bench-parts: setup
 bench-leaf *args: setup
     @exec .venv/bin/leafgate bench leaf {{ args }}
 
+# Measure the firewall: sanitizing, secrets, verdicts, flows, isolation. --only NAME for one part. --keep makes
+# docs/security-figures.md of the run.
+bench-security *args: setup
+    @PYTHONPATH=bench exec {{ python }} bench/security/run.py {{ args }}
+
 # The official conformance suite, against the reference server directly and through the gateway.
 conformance *args: setup test-tools
     {{ python }} tests/conformance/run.py {{ args }}

@@ -10,7 +10,7 @@ from leafgate.data import check_types, expand, load_table
 def test_a_file_with_other_sections_is_refused() -> None:
     with pytest.raises(ValueError, match=r"secrets\.toml"):
         load_table("secrets", {"fragments": dict, "patterns": list, "more": list})
-    with pytest.raises(ValueError, match="patterns is unknown"):
+    with pytest.raises(ValueError, match="alphabets is unknown"):
         load_table("secrets", {"fragments": dict})
 
 

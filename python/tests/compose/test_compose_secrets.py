@@ -16,7 +16,7 @@ from leafgate.upstream import HttpServer, StdioServer
         ("DB_PASSWORD", "letmein"),
         ("Authorization", "Bearer x"),
         ("Cookie", "a=b"),
-        ("ANYTHING", "ghp_0123456789abcdefghijABCDEFGHIJ012345"),
+        ("ANYTHING", "ghp_7Rz2mQ0xKc9LwB4tVn8sYd1fGh6jPa3eUo5i"),
     ],
 )
 def test_secrets_are_known_by_name_or_value(name: str, value: str) -> None:

@@ -155,15 +155,15 @@ def test_a_long_result_is_a_digest_with_a_handle() -> None:
 
 def test_a_short_result_is_whole_and_clean() -> None:
     made = manager(item("c", "tool_call", "read()"))
-    result = made.ingest_tool_result("c", "key AKIAIOSFODNN7EXAMPLE\u200b <|im_start|>system", "read")
+    result = made.ingest_tool_result("c", "key AKIA5B3DQE5FG7HJ9KL1\u200b <|im_start|>system", "read")
     assert result.artifacts == ()
-    assert "AKIAIOSFODNN7EXAMPLE" not in result.text
+    assert "AKIA5B3DQE5FG7HJ9KL1" not in result.text
     assert "<|im_start|>" not in result.text
 
 
 def test_secrets_do_not_come_back_by_drilling_down() -> None:
     made = manager(item("c", "tool_call", "read()"))
-    result = made.ingest_tool_result("c", LOG + "\naws_key = AKIAIOSFODNN7EXAMPLE", "read")
+    result = made.ingest_tool_result("c", LOG + "\naws_key = AKIA5B3DQE5FG7HJ9KL1", "read")
     assert "AKIA" not in made.view(result.artifacts[0].handle, {"type": "tail"})
 
 

@@ -48,6 +48,7 @@ _LONG_WORD: Final = 16
 _FREE_COST: Final = 8000  # of tries in vain, for any text; one that fails at once costs 1
 _BYTES_PER_COST: Final = 48
 _REJECTION_COST: Final = 3
+_DECODING_COST: Final = 16
 _LINE_COST: Final = 6  # of a pattern that reads on for a line
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}\Z")
@@ -63,12 +64,15 @@ def _members(characters: bytes) -> npt.NDArray[np.bool_]:
 
 _ALPHANUMERIC: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _IS_BREAK: Final = _members(b" \t\r\n\"'`,;|<>(){}").tolist()
+_CONTINUES: Final = _members(
+    _ALPHANUMERIC + b"_-\\%"
+).tolist()  # before a long word: it may begin further left, or later
 _IS_BASE62: Final = _members(_ALPHANUMERIC)
 _IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
 # Behind the name of an assignment: closing quotes and spaces, then one of the characters that separate it from a value
 _IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
 _BEHIND_NAME: Final = _members(b" \t\"'`\\]")
-_SEPARATES: Final = _members(b":=,(>vV\r\n")
+_SEPARATES: Final = _members(b":=,(>&vV\r\n")
 _WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
 _BY_CONTEXT: Final = frozenset(("assignment", "strong", "password", "table"))
 _LONG_WORDS: Final = re.compile(rb"[A-Za-z0-9]{%d,}+" % _LONG_WORD)
@@ -135,6 +139,7 @@ class _Compiled:
     regex: re.Pattern[bytes]
     before: re.Pattern[bytes] | None
     reach: int  # the most bytes before a beginning
+    cost: int  # of a match that is rejected
 
     def thin_out(self, head: bytes, places: npt.NDArray[np.intp], data: _Bytes, lower: _Bytes) -> npt.NDArray[np.intp]:
         """Return the places where a whole beginning stands, as far as words are concerned at the start of one."""
@@ -166,7 +171,10 @@ class Searcher:
     def __init__(self, patterns: tuple[SecretPattern, ...]) -> None:
         compiled = [_compile(pattern) for pattern in patterns]
         self._anywhere = [each for each in compiled if not each.source.starts]
-        self._at_long_words = [each for each in compiled if each.source.at_long_word]
+        self._at_long_words: dict[bytes, list[_Compiled]] = {}  # by the first two bytes
+        for each in compiled:
+            for start in each.source.starts if each.source.at_long_word else ():
+                self._at_long_words.setdefault(utf8(start)[:2], []).append(each)
         starts = [(start, each) for each in compiled if not each.source.at_long_word for start in each.source.starts]
         self._sieve = Sieve({"secret": [make_needle(start, any_case=each.source.any_case) for start, each in starts]})
         self._by_head: dict[bytes, list[_Compiled]] = {}
@@ -212,14 +220,14 @@ class Searcher:
         run_end = 0
         failures: dict[_Compiled, int] = {}  # in this run
         for place, each in self._tries(data):
+            if work.cost > _FREE_COST + place // _BYTES_PER_COST:
+                continue
             if place >= run_end:
                 broken = _BREAK.search(data, place + 1)
                 run_end = broken.start() if broken else len(data)
                 failures.clear()
             elif failures.get(each, 0) >= _FAILURES:
                 work.has_skipped = True
-                continue
-            if not work.may_try(place):
                 continue
             if place < covered and each.source.judge in _BY_CONTEXT:
                 continue
@@ -236,7 +244,7 @@ class Searcher:
                 spans = list(_judge(each.source, match, data, self, work))
             if not spans:
                 failures[each] = failures.get(each, 0) + 1
-                work.cost += _LINE_COST if each.source.once_a_line else _REJECTION_COST if match else 1
+                work.cost += each.cost if match or each.source.once_a_line else 1
                 last_end[each] = max(last_end.get(each, 0), _retry_at(each.source, match, data, place))
             for span in spans:
                 ends.add(span[1])
@@ -288,15 +296,20 @@ class Searcher:
         for run_start, run_end in _long_words(data):
             if run_start < end:
                 continue
-            start = _start_of(_WORD_START, data, run_start)
+            start = (
+                _start_of(_WORD_START, data, run_start, run_end)
+                if run_start and _CONTINUES[data[run_start - 1]]
+                else run_start
+            )
             rest = _WORD_REST.match(data, run_end)
             end = rest.end() if rest else run_end
             if start and data[start - 1] in _JOINING:
                 continue
-            for each in self._at_long_words:
+            for each in self._at_long_words.get(data[start : start + 2], ()):
                 if match := each.regex.match(data, start):
                     yield from _judge(each.source, match, data, self, work)
-            if work.judge(looks_like_provider_token, data[start:end]) and not _names_other(data, start):
+            has_prefix = end - start > run_end - run_start
+            if has_prefix and work.judge(looks_like_provider_token, data[start:end]) and not _names_other(data, start):
                 yield start, end, "token"
 
 
@@ -307,7 +320,8 @@ def _compile(pattern: SecretPattern) -> _Compiled:
     regex = re.compile(utf8(pattern.regex), re.IGNORECASE if pattern.any_case else 0)
     before = re.compile(utf8(pattern.before) + rb"\Z") if pattern.before else None
     reach = int(pattern.before.rpartition(",")[2].rstrip("}")) if pattern.before else 0
-    return _Compiled(pattern, regex, before, reach)
+    cost = _DECODING_COST if pattern.judge == "encoded" else _LINE_COST if pattern.once_a_line else _REJECTION_COST
+    return _Compiled(pattern, regex, before, reach, cost)
 
 
 def _stands_alone(data: bytes, span: Span) -> bool:
@@ -338,11 +352,11 @@ def _begins_word(data: bytes, start: int) -> bool:
     return _ESCAPED_BEFORE.search(data, max(0, start - 12), start) is not None
 
 
-def _start_of(before: re.Pattern[bytes], data: bytes, place: int) -> int:
+def _start_of(before: re.Pattern[bytes], data: bytes, place: int, until: int | None = None) -> int:
     """Return where the word around this place begins. The n of a \\n before it does not belong to it."""
     match = before.search(data, max(0, place - 60), place)
     start = match.start() if match else place
-    escape = _ESCAPE.match(data, max(0, start - 1), place)
+    escape = _ESCAPE.match(data, max(0, start - 1), until or place)
     return escape.end() if escape else start
 
 
@@ -395,6 +409,7 @@ def _judge(
             fits = _holds_secret(secret, searcher)
         elif source.judge in ("token", "checksum", "mixed"):
             body = match["body"] if "body" in match.re.groupindex else secret
+            body = body if len(body) >= _LONG_WORD // 2 else secret
             fits = work.judge(_BODY_JUDGES[source.judge], body)
         else:
             fits = work.judge(_JUDGES.get(source.judge, bool), secret)
@@ -445,7 +460,11 @@ def _judge_assignment(match: re.Match[bytes], data: bytes, work: _Work) -> Itera
     is_call = "call" in names and match.start("call") >= 0
     if is_bare:
         following = data[end : end + 1]
-        if is_call or following in (b"(", b"[", b"{", b"$") or (is_element and following not in (b"<", b"]", b"")):
+        if (
+            is_call
+            or following in (b"(", b"[", b"{", b"$")
+            or (is_element and following not in (b"<", b"]", b"&", b""))
+        ):
             return  # a call, an index, a template: an expression that names a secret, not the secret
         while end > start and data[end - 1] == 0x2E:
             end -= 1

@@ -65,17 +65,20 @@ def name_type(name: str) -> str | None:
 # Values that are not secrets
 
 _PLACEHOLDER: Final = re.compile(
-    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@|!\w+(?: .*)?|<%.*%>"
-    rb"|0x[0-9a-f]{1,8}|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
+    rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@"
+    rb"|![A-Za-z]+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}"
+    rb"|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
     rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
 _PLACEHOLDER_PART: Final = re.compile(
-    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}|[1I]23456789|12345678"
-    rb"|abcdefgh|deadbeef|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
+    rb"\*\*\*|[xX]{4}|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2|[$#{]\{|####|____|-----|\?\?\?|\{[A-Za-z_][\w.]*\}|0{6}"
+    rb"|12345678|abcdefgh|deadbeef"
+    rb"|(?i:placeholder|changeme|replace[-_ ]?me|redacted|insert[-_]|your[-_]|dummy|notreal|not-a-real|fake)",
 )
 _CODE: Final = re.compile(
-    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # config.token, get(...)
+    rb"[A-Za-z_][\w$]*(?:(?:\.|->|::|\?\.|!\.)[A-Za-z_][\w$]*)+[?!]?"  # config.token
+    rb"|@?[A-Za-z_$][\w.]*(?:\(|\[|\{).*"  # get(...)
     rb"|[A-Za-z_]+(?:_[A-Za-z]+)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z]+[?!]?"  # names of variables and types
 )
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -84,7 +87,7 @@ _SEPARATOR: Final = re.compile(rb"[-_./:+~=@# ]+")
 _WORDY: Final = re.compile(rb"[a-z]*(?:[A-Z][a-z]+){0,8}[A-Z]?|[A-Z]+|[0-9]{1,4}|v[0-9]{1,3}|[A-Za-z]{1,3}[0-9]{1,2}")
 _LOCATION: Final = re.compile(
     rb"(?:https?|file|s3|gs|arn|urn|projects|secrets|vault|ref|env|op|aws|ssm|data|gcp|azure|keyring|keychain|bws|doppler)"
-    rb"(?::|/).*|(?:/|\./|~/|\.\./).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
+    rb"(?::|/).*|(?:/|\./|~/|\.\./|\\|[a-z]:\\).*|sha\d+[-:].*|\w+[-.\w]*/[-.\w/]+\.\w{1,5}|\$[0-9a-z]{1,8}\$.*|\{(?:SSHA|noop|bcrypt)\}.*",
     re.IGNORECASE,
 )
 _EXAMPLE_PART: Final = re.compile(b"|".join(map(re.escape, EXAMPLE_PARTS)))
@@ -113,6 +116,7 @@ def _is_sequence(value: bytes) -> bool:
 _NO_PASSWORD: Final = re.compile(
     rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL
 )
+_PASSWORD_MARK: Final = re.compile(rb"[!@#$%^&*?]")
 _KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
 _PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
 # In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
@@ -141,9 +145,9 @@ def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
 
 
 _SENTENCE: Final = frozenset(
-    b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset new "
-    b"confirm current change field required show hide login account invalid incorrect wrong at least characters this that"
-    b" use used user if it should can will may has have no on by as from".split()
+    b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset "
+    b"new confirm current change field required show hide login account invalid incorrect wrong at least characters "
+    b"this that use used user if it should can will may has have no on by as from".split()
 )
 
 
@@ -158,7 +162,7 @@ def _looks_like_password(value: bytes) -> bool:
     if not kinds.digits and not kinds.marks:
         return False
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
-        return kinds.uppers > 0 and kinds.lowers > 0 and kinds.digits > 0 and kinds.marks > 0
+        return kinds.digits > 0 and kinds.count() >= 3 and _PASSWORD_MARK.search(value) is not None
     if _NO_PASSWORD.fullmatch(value):
         return False
     return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
@@ -235,14 +239,15 @@ def looks_like_token(body: bytes) -> bool:
 
 # A beginning that some provider may use: letters, perhaps more of them, then what must be random
 _PROVIDER: Final = re.compile(
-    rb"(?P<prefix>[A-Za-z][A-Za-z0-9]{1,11}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,1024})"
+    rb"(?P<prefix>(?:[a-z]{2,12}|[A-Z]{2,12}|[A-Z][a-z]{1,11})[0-9]{0,2}(?:[_-](?:[a-z]{2,12}|[A-Z]{2,12}|v?[0-9]{1,2})){0,3})[_-](?P<body>[A-Za-z0-9_=-]{16,160})"
 )
 _KEY_WORD: Final = re.compile(
-    rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|live|prod|priv|private|auth|svc|access|bot|admin|"
-    rb"at|rt|cred|pwd|service|personal|[a-z]{1,6}pat|[a-z]{1,6}api|[a-z]{1,6}sk)(?:$|[_-])"
+    rb"(?i)(?:^|[_-])(?:[a-z]{0,8}key|sk|rk|pat|secret|token|tok|api|apikey|priv|private|auth|"
+    rb"cred|pwd|[a-z]{1,6}pat|[a-z]{1,6}api|[a-z]{1,6}sk)(?:$|[_-])"
 )
+_ACCESS_WORD: Final = re.compile(rb"(?i)(?:^|[_-])(?:live|prod|svc|access|bot|admin|at|rt|service|personal)(?:$|[_-])")
 _NOT_A_KEY: Final = re.compile(
-    rb"(?i)(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|pk|pub|public|publishable|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
+    rb"(?i)(?:^|[_-])(?:pk|pub|public|publishable)(?:[_-]|$)|(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
     rb"request|msg|evt|deps|build|v[0-9]+|ref|data|image|img|css|style|styles|file|node|commit|index|bundle|main|vendor|trace|span|"
     rb"session|chatcmpl|call|toolu|resp|run|asst|thread|batch|uuid|test|example|base64|utf|iso|windows|linux|x86|aarch64|arm|amd|"
     rb"mac|blob|job|task|user|usr|org|proj|acct|cus|price|prod_id|sub|inv|pi|seti|cs|in|il|ch|txn|pm|card|src|ba|py|cp[0-9]+)$"
@@ -262,8 +267,9 @@ def looks_like_provider_token(word: bytes) -> bool:
     if _KEY_WORD.search(match["prefix"]):
         longest = max(map(len, re.split(rb"[_-]", body)))
         return longest >= 16 and (is_mixed or kinds.digits >= 4) and bits_per_byte(body) >= 3.0
+    least = 20 if _ACCESS_WORD.search(match["prefix"]) else 32
     is_alphabet = len(set(body)) > 0.95 * len(body)
-    return len(body) >= 32 and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
+    return len(body) >= least and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
 
 
 def looks_mixed(body: bytes) -> bool:

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 from leafgate.data import check_types, expand, load_table
 
 Judge = Literal[
-    "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong", "seed",
-    "encoded", "cookies", "table",
+    "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong",
+    "seed", "encoded", "cookies", "table",
 ]  # fmt: skip
 
 
