@@ -31,7 +31,8 @@ def test_configurations_are_good(block: str, tmp_path: Path) -> None:
     file = tmp_path / "leafgate.yaml"
     file.write_text(block)
     config = load_config(file)
-    assert make_access(config.auth, config.principals, lambda name: None, "/mcp").auth is not None
+    access = make_access(config.auth, config.principals, lambda name: None, "/mcp")
+    assert (access.auth is not None) == ("auth:" in block)
 
 
 def test_every_capability_is_told() -> None:

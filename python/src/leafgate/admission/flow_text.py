@@ -45,11 +45,15 @@ _ALIKE: Final = ("013457lавеікмнорстухјѕһԁӏαεικορτυχ�
 _TO_ASCII: Final = bytes.maketrans(b"013457l", b"oieasti")
 _TO_LATIN: Final = str.maketrans(*_ALIKE)
 # What servers pass around and says nothing by itself: UUIDs, times, the ids of commits, and the host of a URL.
-_IDS: Final = re.compile(
+_APART: Final = re.compile(
+    "\0|"
     r"https?://[^\s/?#\"'<>]{1,255}|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{40}"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)(?![0-9A-Za-z])"
 )
-_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\[nrtbf]")
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\([0-7]{3})|\\[nrtbf]")
+_BITS: Final = re.compile(r"[01\s,]{64,}")
+# Characters that are not shown: tags stand for ASCII, variation selectors for bytes.
+_UNSEEN: Final = re.compile("[\ufe00-\ufe0f\U000e0000-\U000e01ef]{8,}")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7.-]{16,}")
 _BASE85: Final = re.compile(r"(?<![!-~])[!-~]{20,8192}(?![!-~])")
@@ -84,7 +88,7 @@ def fold_result(value: Any) -> str:
     for text in _read_result(value):
         if size >= MAX_TEXT:
             break
-        parts.append(BREAK.join(fold(piece) for piece in _IDS.split(text[: 2 * (MAX_TEXT - size)])))
+        parts.append(BREAK.join(fold(piece) for piece in _APART.split(text[: 2 * (MAX_TEXT - size)])))
         size += len(parts[-1])
     return BREAK.join(parts)[:MAX_TEXT]
 
@@ -102,8 +106,15 @@ def _read_result(value: Any) -> Iterator[str]:
 
 
 def _join_fields(value: Any) -> str:
-    texts = (text for text, _ in walk_strings(value, with_numbers=True) if len(text) <= SHORT)
-    return " ".join(islice(texts, MAX_VALUES))
+    """The short values of a record or a list of records: one after another, and those with one name together."""
+    texts: list[str] = []
+    by_name: dict[str, list[str]] = {}
+    for text, name in islice(walk_strings(value, with_numbers=True), MAX_VALUES):
+        if len(text) <= SHORT:
+            texts.append(text)
+            by_name.setdefault(name, []).append(text)
+    columns = [" ".join(column) for column in by_name.values() if 1 < len(column) < len(texts)]
+    return BREAK.join((" ".join(texts), *columns))
 
 
 def fold_arguments(value: Any) -> str | None:
@@ -121,6 +132,7 @@ def fold_arguments(value: Any) -> str | None:
     forward, several = fold(whole), len(values) > 1
     forms = [forward, forward[::-1], fold(codecs.encode(whole, "rot13")), fold("".join(names))]
     forms.append(fold("".join(reversed(" ".join(values).split()))))
+    forms.append(fold(re.sub(r"\d+", "", whole)))  # numbers between parts
     if several:
         forms += [fold("".join(reversed(values))), fold("".join(each[::-1] for each in values))]
     # Encodings over several arguments, and backward ones, are searched for only where that does not take long.
@@ -165,26 +177,31 @@ class Tail:
 
 
 def continue_fields(tails: Mapping[str, Tail], value: Any) -> dict[str, Tail]:
-    """Return the fields of earlier calls, by name, with what another call adds to them.
+    """Return the fields of earlier calls, by name, with what another call adds to them; under "" all fields together.
 
-    What a value has in common with the one before, such as an address before a query, is not repeated.
+    What a value has in common with the one before, such as the address around a query, is not repeated.
     """
-    result = dict(tails)
+    result = {"": Tail("", ""), **tails}
+    added = ""
     for text, name in islice(walk_strings(value, with_numbers=True), MAX_FIELDS):
-        before = result.get(name, Tail("", ""))
-        shared = _shared_start(before.last, text)
-        result[name] = Tail(text[:MAX_TAIL], (before.carried + text[shared : shared + MAX_TAIL])[-2 * MAX_TAIL :])
+        before = result.get(name or "-", Tail("", ""))
+        new = _find_new_part(before.last, text[: 2 * MAX_TAIL])
+        result[name or "-"] = Tail(text[: 2 * MAX_TAIL], (before.carried + new)[-2 * MAX_TAIL :])
+        added += new
+    result[""] = Tail(added[:MAX_TAIL], (result[""].carried + added)[-2 * MAX_TAIL :])
     return dict(islice(result.items(), MAX_FIELDS))
 
 
-def _shared_start(one: str, other: str) -> int:
-    """How many characters two texts begin with alike, up to the end of a word."""
-    length = next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-    while length and one[length - 1].isalnum():
+def _find_new_part(last: str, text: str) -> str:
+    """What a value has that the last one of the same field had not: of a URL its new parts but for small numbers, of
+    another text what is after the words that both begin with."""
+    if "://" in text:
+        parts, known = re.split(r"[/?#&=:.]+", text), {*re.split(r"[/?#&=:.]+", last)}
+        return " ".join(part for part in parts if part not in known and not re.fullmatch(r"\d{1,3}", part))
+    length = next((place for place, (a, b) in enumerate(zip(last, text, strict=False)) if a != b), len(last))
+    while length and text[min(length, len(text)) - 1 : length].isalnum():
         length -= 1
-    return length
+    return text[length:]
 
 
 # Encodings
@@ -206,6 +223,7 @@ def decode(text: str, layers: int = MAX_LAYERS) -> list[str]:
 
 
 def _decode_layer(text: str) -> Iterator[str]:
+    """Yield what the encodings in a text stand for, without those inside others."""
     plain = _ESCAPE.sub(_unescape, html.unescape(unquote_plus(text)))
     if plain != text:
         yield plain
@@ -214,8 +232,8 @@ def _decode_layer(text: str) -> Iterator[str]:
         yield from _as_text(_from_base64(run))
     for match in _HEX.finditer(_HEX_PREFIX.sub("", text)):
         digits = re.sub(r"[^0-9A-Fa-f]", "", match[0])
-        if len(digits) >= 2 * GROUP:
-            yield from _as_text(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+        for start in (0, 1) if len(digits) >= 2 * GROUP else ():
+            yield from _as_text(bytes.fromhex(digits[start : start + (len(digits) - start) // 2 * 2]))
     for match in _BASE32.finditer(text):
         letters = re.sub(r"[.-]", "", match[0]).upper()
         padded = letters + "=" * (-len(letters) % 8)
@@ -225,6 +243,16 @@ def _decode_layer(text: str) -> Iterator[str]:
                 break
             except binascii.Error:
                 continue
+    yield from _decode_codes(text)
+
+
+def _decode_codes(text: str) -> Iterator[str]:
+    """Yield what rarer codes in a text stand for: bits, invisible characters, base85, character codes."""
+    for match in _BITS.finditer(text):
+        bits = re.sub("[^01]", "", match[0])
+        yield from _as_text(bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)))
+    for match in _UNSEEN.finditer(text):
+        yield _read_unseen(match[0])
     for match in _BASE85.finditer(text):
         for decode_run in (base64.b85decode, base64.a85decode):
             try:
@@ -239,7 +267,16 @@ def _decode_layer(text: str) -> Iterator[str]:
 
 def _unescape(match: re.Match[str]) -> str:
     digits = match[1] or match[2]
-    return chr(int(digits, 16)) if digits else " "
+    return chr(int(digits, 16)) if digits else chr(int(match[3], 8)) if match[3] else " "
+
+
+def _read_unseen(run: str) -> str:
+    """The text that invisible characters spell."""
+    points = [ord(char) for char in run]
+    if all(0xE0000 <= point < 0xE0080 for point in points):
+        return "".join(chr(point - 0xE0000) for point in points)
+    numbers = (point - 0xFE00 if point < 0xE0000 else max(0, point - 0xE0100) + 16 for point in points)
+    return bytes(number % 256 for number in numbers).decode("utf-8", "ignore")
 
 
 def _from_base64(run: str) -> bytes:

@@ -36,7 +36,7 @@ export function approvalTable(refused) {
   };
 }
 
-function row({ id, principal, server, tool, arguments: args, created }) {
+function row({ id, principal, server, tool, arguments: args, created, reason }) {
   const cell = (title, ...children) => element("td", { "data-title": title }, ...children);
   const button = (approve, text) =>
     element("button", { type: "button", "data-id": id, "data-approve": String(approve), class: approve && "primary" }, text);
@@ -46,7 +46,7 @@ function row({ id, principal, server, tool, arguments: args, created }) {
     element("th", { scope: "row" }, tool),
     cell("Server", server),
     cell("Principal", principal || "–"),
-    cell("Arguments", element("pre", { class: "arguments", tabindex: "0", "aria-label": "The arguments" }, args)),
+    cell("Arguments", element("pre", { class: "arguments", tabindex: "0", "aria-label": "The arguments" }, args), reason ? `Asked because ${reason}.` : ""),
     cell("Since", element("time", { datetime: machineTime(created) }, exactTime(created)), " (", ageOf(id), ")"),
     cell("Answer", element("div", { class: "answers" }, button(true, "Approve"), button(false, "Deny"))),
   );
