@@ -51,12 +51,12 @@ def measure() -> Section:
         f"0.5 % and 1 % of {figures['items']['definition']} real definitions and of the ordinary texts, all left out "
         "too. Benign rows show false alarms at the shipped threshold.",
         ("source", "items", "at 0.5 % false alarms", "at 1 %"),
-        tuple([*rows, *_shipped()]),
+        (*rows, *_shipped()),
         (
             f"Recall by rate of false alarms, all attacks together: {curve}.",
             "Not caught: an attack in an indirect voice (the rows grammar_whole and own_attacks_round_3), such as a "
-            "parameter that asks for something private in the words of an honest one; praise of a tool by itself; a twin "
-            "of another server's tool whose text is unchanged (two of the five attacks of MSB).",
+            "parameter that asks for something private in the words of an honest one; praise of a tool by itself; a "
+            "twin of another server's tool whose text is unchanged (two of the five attacks of MSB).",
             "Prompts for agents and texts about attacks are flagged more often than other texts: see agent_prompts and "
             "security_docs. No threshold was set by them.",
             "The static embedding has English word pieces only. Other languages are carried by hashed words and pairs "
@@ -70,7 +70,12 @@ def measure() -> Section:
 
 def _recalls(group: Mapping[str, Mapping[str, Any]], kind: str) -> list[tuple[str, str, str, str]]:
     return [
-        (f"{kind}, left out: {name}", str(row["count"]), _share(row["0.005"], row["count"]), _share(row["0.01"], row["count"]))
+        (
+            f"{kind}, left out: {name}",
+            str(row["count"]),
+            _share(row["0.005"], row["count"]),
+            _share(row["0.01"], row["count"]),
+        )
         for name, row in group.items()
     ]
 
@@ -90,7 +95,9 @@ def _shipped() -> list[tuple[str, str, str, str]]:
     catalog = [entry["tool"] for entry in json.loads((DATA / "routing/dev_catalog.json").read_text("utf-8"))]
     tools = [json.loads(line) for line in (DATA / "firewall/benign_tools.jsonl").read_text("utf-8").splitlines()]
     for name, definitions in (("dev_catalog", catalog), ("benign_tools.jsonl", tools)):
-        groups[f"measured now: false alarms, {name}, trained on"] = [scan_definition(each).flagged for each in definitions]
+        groups[f"measured now: false alarms, {name}, trained on"] = [
+            scan_definition(each).flagged for each in definitions
+        ]
     return [(name, str(len(hits)), _share(sum(hits), len(hits)), "") for name, hits in groups.items()]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 import yaml
+from anyio import to_thread
 from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from mcp import Client, types
 
@@ -56,7 +56,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpGateway]:
     (folder / "mail.py").write_text(SERVER)
     modes = {"plain": {}, "strict": {"instructions": "quarantine"}, "free": {"instructions": "off"}}
     servers = {
-        name: {"command": sys.executable, "args": [str(folder / "mail.py"), name], **more} for name, more in modes.items()
+        name: {"command": sys.executable, "args": [str(folder / "mail.py"), name], **more}
+        for name, more in modes.items()
     }
     asking = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
     servers |= {"asking": asking, "pushy": {**asking, "instructions": "quarantine"}}
@@ -126,5 +127,5 @@ async def test_a_question_carries_a_notice_or_is_not_asked(gateway: HttpGateway,
 async def test_the_counts_are_in_the_metrics(gateway: HttpGateway) -> None:
     async with connect(gateway) as client:
         await client.call_tool("plain__read_mail", {"kind": "attack"})
-    with urlopen(f"{gateway.url}/metrics", timeout=10) as page:  # noqa: S310  loopback
-        assert b'leafgate_instructions_total{action="flagged",server="plain"}' in page.read()
+    page = await to_thread.run_sync(lambda: urlopen(f"{gateway.url}/metrics", timeout=10).read())
+    assert b'leafgate_instructions_total{action="flagged",server="plain"}' in page

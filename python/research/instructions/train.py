@@ -31,6 +31,8 @@ FALSE_ALARMS = 0.005
 WORD_SCALE, MEANING_SCALE, PATTERN_SCALE = 2.5, 5.0, 8.0
 STRENGTH = 0.04
 NEVER_TRAINED = ("own_attacks_round_3",)
+# Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
+OF_SERVERS = ("dev_catalog", "server_sources", "msb", "own_tools")
 NOT_ORDINARY = ("agent_prompts", "security_docs")  # prompts, and texts about attacks: no threshold is set by them
 # Sources that are left out together: they share texts or an author's wording.
 FOLDS: tuple[tuple[str, ...], ...] = (
@@ -80,8 +82,10 @@ def read_passage(entry: dict[str, Any]) -> list[Window]:
     for number in range(max(1, -(-len(units) // STRIDE) - 1)):
         inside = units[number * STRIDE : (number + 2) * STRIDE]
         pieces = [piece for unit in inside for piece in unit.pieces]
-        vector = embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1], np.float32)
-        window = instructions.window_text(text, number)
+        vector = (
+            embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1], np.float32)
+        )
+        (window,) = instructions.window_texts(text, [number])
         first = text.find(window, offset)
         offset, last = first, first + len(window)
         shared = max(0, min(end, last) - max(start, first))
@@ -173,6 +177,10 @@ def threshold_at(scores: Sequence[float], rate: float) -> float:
     return float(ordered[min(len(ordered) - 1, int(rate * len(ordered)))]) + 1e-4
 
 
+def sets_threshold(source: str, place: str) -> bool:
+    return source in OF_SERVERS if place == "definition" else source not in NOT_ORDINARY
+
+
 def by_item(scores: np.ndarray, entries: Sequence[dict[str, Any]], place: str) -> dict[str, tuple[str, float]]:
     """The highest score of each benign item of a place, with its source."""
     items: dict[str, tuple[str, float]] = {}
@@ -191,7 +199,9 @@ def cross_validate(rows: Rows, entries: Sequence[dict[str, Any]]) -> np.ndarray:
     """
     sources = np.array([entries[p]["source"] for p in rows.passages])
     goals = np.array([entries[p].get("goal", -1) for p in rows.passages])
-    is_language = np.isin(sources, ("grammar_languages", "translations")) | ((sources == "hard_negatives") & (goals >= 0))
+    is_language = np.isin(sources, ("grammar_languages", "translations")) | (
+        (sources == "hard_negatives") & (goals >= 0)
+    )
     folds = np.array([entries[p].get("goal", p) % len(FOLDS) for p in rows.passages])
     scores = np.full(len(entries), -np.inf)
     for number, names in enumerate(FOLDS):
@@ -212,7 +222,7 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
     thresholds: dict[str, dict[str, float]] = {}
     items = {place: by_item(scores, entries, place) for place in ("definition", "text")}
     for place, found in items.items():
-        values = [score for source, score in found.values() if source not in NOT_ORDINARY]
+        values = [score for source, score in found.values() if sets_threshold(source, place)]
         thresholds[place] = {str(rate): threshold_at(values, rate) for rate in (0.001, 0.005, 0.01, 0.02, 0.05)}
         groups = defaultdict(list)
         for source, score in found.values():
@@ -225,20 +235,24 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
     for (source, place, language), values in sorted(recalls.items()):
         name = f"{source} ({place})" if language in ("en", "own") else f"{language} ({place})"
         group = result["attacks" if language in ("en", "own") or source != "grammar_languages" else "languages"]
-        row = group.setdefault(name, {"count": 0, **{rate: 0 for rate in thresholds[place]}})
+        row = group.setdefault(name, {"count": 0, **dict.fromkeys(thresholds[place], 0)})
         row["count"] += len(values)
         for rate, threshold in thresholds[place].items():
             row[rate] += int(sum(value >= threshold for value in values))
-    for place in thresholds:
-        attacks = [scores[n] for n, e in enumerate(entries) if e["label"] and e["place"] == place and np.isfinite(scores[n])]
-        benign = [score for source, score in items[place].values() if source not in NOT_ORDINARY]
+    for place, rates in thresholds.items():
+        attacks = [
+            scores[n] for n, e in enumerate(entries) if e["label"] and e["place"] == place and np.isfinite(scores[n])
+        ]
+        benign = [score for source, score in items[place].values() if sets_threshold(source, place)]
         result["curve"][place] = [
             {
                 "false_alarms": rate,
                 "recall": round(sum(score >= threshold for score in attacks) / len(attacks), 4),
-                "precision": round(sum(s >= threshold for s in attacks) / max(1, sum(s >= threshold for s in [*attacks, *benign])), 4),
+                "precision": round(
+                    sum(s >= threshold for s in attacks) / max(1, sum(s >= threshold for s in [*attacks, *benign])), 4
+                ),
             }
-            for rate, threshold in thresholds[place].items()
+            for rate, threshold in rates.items()
         ]
     result["thresholds"] = thresholds
     result["items"] = {place: len(found) for place, found in items.items()}
@@ -285,7 +299,10 @@ def main() -> None:
     args.figures.write_text(json.dumps(figures, indent=1) + "\n")
     for group in ("attacks", "languages"):
         for name, row in figures[group].items():
-            print(f"{name:40} {row['count']:5} " + " ".join(f"{row[r] / row['count']:.3f}" for r in ("0.005", "0.01", "0.05")))
+            print(
+                f"{name:40} {row['count']:5} "
+                + " ".join(f"{row[r] / row['count']:.3f}" for r in ("0.005", "0.01", "0.05"))
+            )
     print(json.dumps(figures["benign"]), figures["curve"], thresholds)
 
 

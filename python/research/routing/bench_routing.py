@@ -15,10 +15,10 @@ from pathlib import Path
 
 from generate import generate
 
-from leafgate.meaning import bundled_embedder
 from leafgate.browse.measure import percentile
 from leafgate.browse.rank import Router
 from leafgate.catalog.snapshot_file import load_catalog_file
+from leafgate.meaning import bundled_embedder
 from leafgate.model.tool import SelectableItem
 from leafgate.state.routing import IndexFiles
 
