@@ -48,7 +48,7 @@ def measure() -> Section:
         "Instructions in foreign text",
         "Attacks are definitions of tools and texts (results, resources, prompts). Left out: the model was trained "
         "without this source; for languages, without the goal of the attack in any language. The thresholds are set at "
-        f"0.5 % and 1 % of {figures['items']['definition']} real definitions and of the ordinary texts, all left out "
+        "0.5 % and 1 % of the definitions of MCP servers and of ordinary texts, all left out "
         "too. Benign rows show false alarms at the shipped threshold.",
         ("source", "items", "at 0.5 % false alarms", "at 1 %"),
         (*rows, *_shipped()),
