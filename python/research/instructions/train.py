@@ -31,6 +31,8 @@ FALSE_ALARMS = 0.005
 WORD_SCALE, MEANING_SCALE, PATTERN_SCALE = 2.5, 5.0, 8.0
 STRENGTH = 0.04
 NEVER_TRAINED = ("own_attacks_round_3",)
+# Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
+OF_SERVERS = ("dev_catalog", "server_sources", "msb", "own_tools")
 NOT_ORDINARY = ("agent_prompts", "security_docs")  # prompts, and texts about attacks: no threshold is set by them
 # Sources that are left out together: they share texts or an author's wording.
 FOLDS: tuple[tuple[str, ...], ...] = (
@@ -83,7 +85,7 @@ def read_passage(entry: dict[str, Any]) -> list[Window]:
         vector = (
             embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1], np.float32)
         )
-        window = instructions.window_text(text, number)
+        (window,) = instructions.window_texts(text, [number])
         first = text.find(window, offset)
         offset, last = first, first + len(window)
         shared = max(0, min(end, last) - max(start, first))
@@ -175,6 +177,10 @@ def threshold_at(scores: Sequence[float], rate: float) -> float:
     return float(ordered[min(len(ordered) - 1, int(rate * len(ordered)))]) + 1e-4
 
 
+def sets_threshold(source: str, place: str) -> bool:
+    return source in OF_SERVERS if place == "definition" else source not in NOT_ORDINARY
+
+
 def by_item(scores: np.ndarray, entries: Sequence[dict[str, Any]], place: str) -> dict[str, tuple[str, float]]:
     """The highest score of each benign item of a place, with its source."""
     items: dict[str, tuple[str, float]] = {}
@@ -216,7 +222,7 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
     thresholds: dict[str, dict[str, float]] = {}
     items = {place: by_item(scores, entries, place) for place in ("definition", "text")}
     for place, found in items.items():
-        values = [score for source, score in found.values() if source not in NOT_ORDINARY]
+        values = [score for source, score in found.values() if sets_threshold(source, place)]
         thresholds[place] = {str(rate): threshold_at(values, rate) for rate in (0.001, 0.005, 0.01, 0.02, 0.05)}
         groups = defaultdict(list)
         for source, score in found.values():
@@ -233,11 +239,11 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
         row["count"] += len(values)
         for rate, threshold in thresholds[place].items():
             row[rate] += int(sum(value >= threshold for value in values))
-    for place in thresholds:
+    for place, rates in thresholds.items():
         attacks = [
             scores[n] for n, e in enumerate(entries) if e["label"] and e["place"] == place and np.isfinite(scores[n])
         ]
-        benign = [score for source, score in items[place].values() if source not in NOT_ORDINARY]
+        benign = [score for source, score in items[place].values() if sets_threshold(source, place)]
         result["curve"][place] = [
             {
                 "false_alarms": rate,
@@ -246,7 +252,7 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
                     sum(s >= threshold for s in attacks) / max(1, sum(s >= threshold for s in [*attacks, *benign])), 4
                 ),
             }
-            for rate, threshold in thresholds[place].items()
+            for rate, threshold in rates.items()
         ]
     result["thresholds"] = thresholds
     result["items"] = {place: len(found) for place, found in items.items()}

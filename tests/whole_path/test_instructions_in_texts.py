@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from anyio import to_thread
 from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from mcp import Client, types
 
@@ -126,5 +127,5 @@ async def test_a_question_carries_a_notice_or_is_not_asked(gateway: HttpGateway,
 async def test_the_counts_are_in_the_metrics(gateway: HttpGateway) -> None:
     async with connect(gateway) as client:
         await client.call_tool("plain__read_mail", {"kind": "attack"})
-    with urlopen(f"{gateway.url}/metrics", timeout=10) as page:
-        assert b'leafgate_instructions_total{action="flagged",server="plain"}' in page.read()
+    page = await to_thread.run_sync(lambda: urlopen(f"{gateway.url}/metrics", timeout=10).read())
+    assert b'leafgate_instructions_total{action="flagged",server="plain"}' in page
