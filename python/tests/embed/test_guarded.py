@@ -393,7 +393,11 @@ import json, os, sys
 for line in sys.stdin:
     asked = json.loads(line)
     answers = {
-        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}},
+        "initialize": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "t", "version": "1"},
+        },
         "tools/list": {"tools": [{"name": "pid", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": str(os.getpid())}]},
     }
