@@ -268,7 +268,7 @@ def looks_like_provider_token(word: bytes) -> bool:
         longest = max(map(len, re.split(rb"[_-]", body)))
         return longest >= 16 and (is_mixed or kinds.digits >= 4) and bits_per_byte(body) >= 3.0
     least = 20 if _ACCESS_WORD.search(match["prefix"]) else 32
-    is_alphabet = len(set(body)) > 0.95 * len(body)
+    is_alphabet = len(body) >= 48 and len(set(body)) > 0.95 * len(body)
     return len(body) >= least and is_mixed and bits_per_byte(body) >= 4.0 and not is_alphabet
 
 
