@@ -150,7 +150,7 @@ def test_a_preview_shows_the_change_and_no_secret() -> None:
 
 
 def test_neighbours_secrets_are_hidden_too() -> None:
-    before = '{"primaryKey": "ghp_0123456789abcdefghijABCDEFGHIJ012345",\n"mcpServers": {}}'
+    before = '{"primaryKey": "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA12",\n"mcpServers": {}}'
     shown = preview(FileChange(Path("x"), before, before.replace("{}}", '{"a": {}}}')))
     assert "ghp_" not in shown
 

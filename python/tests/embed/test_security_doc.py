@@ -37,4 +37,4 @@ def test_configurations_are_good(block: str, tmp_path: Path) -> None:
 
 def test_every_capability_is_told() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
-    assert rows == [*CAPABILITIES]
+    assert [row for row in rows if row in CAPABILITIES] == [*CAPABILITIES]

@@ -228,12 +228,12 @@ async def test_arguments_that_are_not_json_are_the_callers_fault(args: Any) -> N
 
 
 async def test_the_question_is_clean() -> None:
-    asked = case(MemoryApprovals(), args={"key": "AKIAIOSFODNN7EXAMPLE", "name": "a\u202eb\u200bc"}, clean=Cleaner())
+    asked = case(MemoryApprovals(), args={"key": "AKIAQ3EGZ7TLK4WBXN2P", "name": "a\u202eb\u200bc"}, clean=Cleaner())
     result = await approve(asked, is_required=True)
     assert isinstance(result, Mapping)
     message = result["inputRequests"][approval.QUESTION]["params"]["message"]
     assert ITEM.id in message
-    assert not any(part in message for part in ("AKIAIOSFODNN7EXAMPLE", "\u202e", "\u200b"))
+    assert not any(part in message for part in ("AKIAQ3EGZ7TLK4WBXN2P", "\u202e", "\u200b"))
 
 
 # Who is asked
@@ -270,7 +270,7 @@ async def pending_call(store: MemoryApprovals) -> Approval:
 async def test_an_operator_decides(monkeypatch: pytest.MonkeyPatch, decision: bool) -> None:
     monkeypatch.setattr(approval, "POLL_SECONDS", 0.01)
     store, channel = MemoryApprovals(), Channel({"requestState": "a server's", "inputResponses": {}})
-    asked = case(store, channel, has_operators=True, args={"secret": "AKIAIOSFODNN7EXAMPLE"}, clean=Cleaner())
+    asked = case(store, channel, has_operators=True, args={"secret": "AKIAQ3EGZ7TLK4WBXN2P"}, clean=Cleaner())
     ends: list[object] = []
 
     async def call() -> None:
@@ -289,7 +289,7 @@ async def test_an_operator_decides(monkeypatch: pytest.MonkeyPatch, decision: bo
         "server": "disk",
         "tool": "write",
     }
-    assert "AKIAIOSFODNN7EXAMPLE" not in str(seen.about)
+    assert "AKIAQ3EGZ7TLK4WBXN2P" not in str(seen.about)
     assert channel.messages[0][1] == "waiting for an operator to approve this call"
     assert await store.take(seen.id) is None
 

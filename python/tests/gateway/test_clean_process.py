@@ -98,7 +98,7 @@ def test_small_texts_need_no_process() -> None:
 
 
 class SlowDelivery(Delivery):
-    def cleaner_for(self, server: str) -> Cleaner:
+    async def cleaner_for(self, server: str, reader_map: str | None) -> Cleaner:
         return SlowCleaner()
 
 

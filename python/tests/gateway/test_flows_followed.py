@@ -239,7 +239,7 @@ async def test_a_store_that_fails_lets_nothing_pass() -> None:
 class Channel:
     """A client whose model answers a server's question with what it read."""
 
-    owner, log_level = "local", None
+    owner, user, log_level = "local", "local", None
     takes_input_requests = takes_any_json = False
     resume: Mapping[str, Any] = {}
     capabilities: Mapping[str, Any] = {}

@@ -68,7 +68,10 @@ def test_a_change_of_names_scans_only_the_definitions_that_it_concerns(monkeypat
 
 def test_what_is_too_much_to_scan_is_flagged_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "MAX_SCANNED", 1_000)
-    many = [ToolListing("many", {"name": f"tool_{number}", "description": "Adds. " * 20}) for number in range(20)]
+    many = [
+        ToolListing("many", {"name": f"tool_{number}", "description": f"Adds {number} to a number. " * 5})
+        for number in range(20)
+    ]
     watch = DefinitionScanner(hold=True)
     kept = watch.scan(Offers(tools=[*many, ToolListing("math", GOOD)]))
     assert 0 < len([listing for listing in kept.tools if listing.server == "many"]) < 20

@@ -20,6 +20,7 @@ from leafgate.model.rights import CapabilityPolicy, Rule
 from leafgate.ports import CallEnd
 from leafgate.state.memory import MemoryArtifactStore
 from leafgate.telemetry.metrics import Metrics
+from leafgate.tokens.encoder import Encoder
 from leafgate.upstream.library import StubPrimitiveUpstream, StubUpstream
 
 
@@ -163,6 +164,10 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 TOOL = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
 
 
+async def load_encoder(name: str) -> Encoder:
+    return MAPS.load(name)
+
+
 async def audited_call(answer: Any, request: Request, policy: CapabilityPolicy | None = None) -> tuple[Served, CallEnd]:
     audit = Audit()
     parts = GatewayParts(
@@ -171,7 +176,7 @@ async def audited_call(answer: Any, request: Request, policy: CapabilityPolicy |
         recorder=Metrics(lambda: "today"),
         clean=Cleaner(),
         count=len,
-        encoder_of=MAPS.load,
+        encoder_of=load_encoder,
         budget=100,
         controls=Controls(policy=policy),
         audit=audit,

@@ -244,9 +244,15 @@ async def deliver_result(
         )
 
 
-async def deliver_text(delivery: Delivery, request: Request, text: str) -> tuple[Block, ...]:
-    """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors."""
-    text = (await delivery.cleaner_for("", request.known_map)).recheck(text)
+async def deliver_text(
+    delivery: Delivery, request: Request, text: str, *, is_notice: bool = False
+) -> tuple[Block, ...]:
+    """The content of a text that the gateway wrote itself, of clean parts: cards, schemas, views, errors.
+
+    A notice begins with a marker, which is inert in every other text.
+    """
+    if not is_notice:
+        text = (await delivery.cleaner_for("", request.known_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
     if encoder is None:
@@ -295,7 +301,7 @@ async def view(
                 "this part reads like instructions to a model; the operator can allow to view it (view_quarantined)"
             )
             raise GatewayError("PERMISSION_DENIED", message, path=handle[:64])
-        notices = await deliver_text(delivery, request, notice_of(origin.server))
+        notices = await deliver_text(delivery, request, notice_of(origin.server), is_notice=True)
     if artifact.origin is not None:
         await delivery.note_read(request, origin.server, page.text)
     text = await deliver_text(delivery, request, page.text)
