@@ -95,7 +95,7 @@ bench-leaf *args: setup
 # Measure the firewall: sanitizing, secrets, verdicts, flows, isolation. --only NAME for one part. --keep makes
 # docs/security-figures.md of the run.
 bench-security *args: setup
-    @PYTHONPATH=bench exec {{ python }} bench/security/run.py {{ args }}
+    @PYTHONPATH=bench:tests:python/tests exec {{ python }} bench/security/run.py {{ args }}
 
 # The official conformance suite, against the reference server directly and through the gateway.
 conformance *args: setup test-tools

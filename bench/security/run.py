@@ -25,7 +25,7 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 KEPT: Final = HERE / "measured.json"
 PAGE: Final = ROOT / "docs" / "security-figures.md"
-PARTS: Final = ("sanitize", "secrets", "instructions", "flows", "isolation")
+PARTS: Final = ("sanitize", "redaction", "instructions", "flows", "isolation")
 HEAD: Final = """# Security figures
 
 <!-- Made by bench/security/run.py from bench/security/measured.json; edit those, not this. -->
@@ -68,7 +68,7 @@ def run(names: tuple[str, ...], data: Path | None) -> dict[str, Any]:
             console.print(f"{name}: this part does not exist")
             continue
         measure = importlib.import_module(f"security.{name}").measure
-        section = measure(data) if data and name == "secrets" else measure()
+        section = measure(data) if data and name == "redaction" else measure()
         sections[name] = json.loads(json.dumps({"date": f"{datetime.now(UTC):%Y-%m-%d}", **asdict(section)}))
         table = Table(*section.headers, title=section.title)
         for row in section.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from security.run import KEPT, PAGE, PARTS, page, read_kept
-from security.secrets import generate, is_redacted
+from security.redaction import generate, is_redacted
 
 from leafgate.clean.redact import redact_json
 
