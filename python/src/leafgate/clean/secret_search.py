@@ -209,7 +209,7 @@ class Searcher:
                 spans.append(span)
                 is_settled &= span[0] > end and _stands_alone(data, span)
             elif span[1] > end:
-                is_settled = False  # the rest of it may be a secret of its own
+                is_settled = False  # the rest of it may be another secret
             end = max(end, span[1])
         return Findings(spans, is_settled)
 

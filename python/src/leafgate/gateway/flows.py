@@ -59,7 +59,7 @@ CACHE_BYTES: Final = 64 * 1024 * 1024  # of fingerprints that are ready for sear
 MAX_TAILS: Final = 2_000  # callers and servers whose last calls are joined
 TAIL_SECONDS: Final = 600.0
 _ID_CHARS: Final = 32
-# Requests by which a server is told something, beside calls of tools; the others only read.
+# Requests that send data to a server, beside calls of tools; the others only read.
 _WRITING: Final = ("tasks/update",)
 
 Value = TypeVar("Value")

@@ -164,7 +164,7 @@ def _make_writer(stream: TextIO) -> Callable[[str], None]:
         while data:
             try:
                 data = data[os.write(file, data) :]
-            except BlockingIOError:  # whoever shares the pipe has made it non-blocking, as Node.js does
+            except BlockingIOError:  # another process that shares the pipe has made it non-blocking, as Node.js does
                 time.sleep(_RETRY_SECONDS)
 
     return _without_errors(write)
