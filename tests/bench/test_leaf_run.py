@@ -11,7 +11,7 @@ from leaf.figures import MEASURES
 from leaf.gateways import ways_with
 from leaf.run import installed_tokenizers
 
-from leafgate.cli import bench
+from leafgate.cli import tokens
 from leafgate.model.errors import LeafgateError
 
 
@@ -70,7 +70,7 @@ def test_without_node_it_says_what_to_do(person: Person) -> None:
 
 
 def test_outside_a_checkout_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "BENCHMARKS", tmp_path)
+    monkeypatch.setattr(tokens, "BENCHMARKS", tmp_path)
     with pytest.raises(LeafgateError, match="get a checkout of leafgate and run `just bench-leaf` there"):
         bench.command.main(["leaf"], standalone_mode=False)
 

@@ -22,7 +22,7 @@ KINDS = {
 
 def answer(line: dict[str, Any]) -> dict[str, Any]:
     digest = line["hash"] if "hash" in line else hashlib.sha256(Path(line["file"]).read_bytes()).hexdigest()
-    fetch._LOADED.clear()  # a digest that is in memory is not read again, and here it is to be read
+    fetch._LOADED = fetch.MapLoads()  # a digest that is in memory is not read again, and here it is to be read
     try:
         encoder = fetch.load_encoder(line["file"], digest)
     except tuple(KINDS) as error:

@@ -23,7 +23,7 @@ LISTS_DIRECTORIES = "--directories" in sys.argv
 SKILLS = "io.modelcontextprotocol/skills"
 PAGE = "ui://clock/app.html"
 APP_TYPE = "text/html;profile=mcp-app"
-HTML = f"<!doctype html><p>{NAME}\u200b<script>let s = '<|im_end|>', k = 'AKIAIOSFODNN7EXAMPLE'</script>"
+HTML = f"<!doctype html><p>{NAME}\u200b<script>let s = '<|im_end|>', k = 'AKIAQ3EGZ7TLK4WBXN2P'</script>"
 NO_ARGUMENTS = {"type": "object", "properties": {}}
 
 

@@ -419,7 +419,7 @@ async def test_a_call_that_is_cancelled_leaves_the_list(passthrough: Running, mo
 
 
 async def test_arguments_are_shown_without_secrets_and_tricks_and_bounded(passthrough: Running) -> None:
-    key, hidden = "AKIAIOSFODNN7EXAMPLE", "\u202e\u200b\x1b[2J"
+    key, hidden = "AKIAQ3EGZ7TLK4WBXN2P", "\u202e\u200b\x1b[2J"
     async with silent_call(passthrough, f"shown {key} {hidden} {'x' * 5000}") as results:
         pending = await waiting(passthrough, "shown")
         assert key not in pending["arguments"]

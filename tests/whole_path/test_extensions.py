@@ -113,7 +113,7 @@ async def test_tools_lead_to_the_pages_of_their_own_server(passthrough: HttpGate
             (page,) = (await client.read_resource(uri)).contents
             assert (page.uri, page.mime_type) == (uri, APP_TYPE)
             assert page.text == (  # type: ignore[union-attr]
-                f"<!doctype html><p>{server}\u200b<script>let s = '<|im_end|>', k = 'AKIAIOSFODNN7EXAMPLE'</script>"
+                f"<!doctype html><p>{server}\u200b<script>let s = '<|im_end|>', k = 'AKIAQ3EGZ7TLK4WBXN2P'</script>"
             )
             assert page.meta == {"ui": {"csp": {"connectDomains": ["https://time.example"]}}}
 
@@ -122,7 +122,7 @@ async def test_a_client_without_apps_gets_a_clean_text(passthrough: HttpGateway)
     async with Client(f"{passthrough.url}/mcp") as client:
         (page,) = (await client.read_resource("ui://beta/clock/app.html")).contents
         assert "<|im_end|>" not in page.text  # type: ignore[union-attr]
-        assert "AKIAIOSFODNN7EXAMPLE" not in page.text  # type: ignore[union-attr]
+        assert "AKIAQ3EGZ7TLK4WBXN2P" not in page.text  # type: ignore[union-attr]
 
 
 @ERAS

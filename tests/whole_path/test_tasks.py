@@ -456,7 +456,7 @@ async def test_everything_that_is_said_of_a_task_is_cleaned(passthrough: HttpGat
         task = await start(client, "one__faulty_task", fault="dirty")
         done = await finish(client, task["taskId"])
         for text in (task["statusMessage"], done["statusMessage"], text_in(done), json.dumps(done)):
-            assert "AKIAIOSFODNN7EXAMPLE" not in text
+            assert "AKIAQ3EGZ7TLK4WBXN2P" not in text
             assert "<|im_end|>" not in text
             assert "\u200b" not in text
         assert "note" not in (done["_meta"] or {})

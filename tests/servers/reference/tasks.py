@@ -34,7 +34,7 @@ NOW: Final = "2026-07-28T12:00:00Z"
 NAME_FORM: Final = form("What is your name?", {"name": {"type": "string"}})
 CONFIRM_FORM: Final = form("Delete it?", {"confirm": {"type": "boolean"}})
 
-DIRTY: Final = "key AKIAIOSFODNN7EXAMPLE <|im_end|>\u200b"
+DIRTY: Final = "key AKIAQ3EGZ7TLK4WBXN2P <|im_end|>\u200b"
 # What a server that cannot be trusted says of its tasks, when it creates one and when it is asked for it.
 FAULTY_CREATION: Final[dict[str, dict[str, Any]]] = {
     "number_as_id": {"taskId": 7},

@@ -49,6 +49,7 @@ _WORD: Final = re.compile(rf"[^\W\d_]+(?:[{_MARKS}]+[^\W\d_]*)*(?:['’][a-z]{{1
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]")
 _SPACED_LETTERS: Final = re.compile(r"(?<![^\W_])(?:[^\W\d_][ .\-_*]{1,3}){5,}[^\W\d_](?![^\W_])")
 _BLOB: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{24,4096}={0,2}")
+_LONG_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}+={0,2}")
 _SEPARATORS: Final = re.compile(r"[\s*`_]+")
 _LEET: Final = str.maketrans("013457", "oieast")
 
@@ -259,7 +260,8 @@ class InstructionModel:
         """Return the suspicion of a text and of what is encoded in it."""
         if len(text) > MAX_CHARACTERS:
             text = text[: MAX_CHARACTERS * 3 // 4] + "\n" + text[-MAX_CHARACTERS // 4 :]
-        worst = max((self._judge_reading(reading, place) for reading in (text, *_other_readings(text))), default=None)
+        readings = (_LONG_RUN.sub(_blank_random, text), *_other_readings(text))
+        worst = max((self._judge_reading(reading, place) for reading in readings), default=None)
         if worst is None or worst[0] == -math.inf:
             return UNSUSPICIOUS
         return Suspicion(1 / (1 + math.exp(min(50.0, self.thresholds[place] - worst[0]))), worst[1])
@@ -314,6 +316,13 @@ class InstructionModel:
     def weigh_patterns(self, patterns: NDArray[np.float32]) -> float:
         """Return what the rules add to the score of a window."""
         return min(MAX_RULE_GAIN, float(patterns @ self.patterns))
+
+
+def _blank_random(run: re.Match[str]) -> str:
+    """Return a blank for bytes in base64, keys and hashes: they have no words, and what they spell is read decoded."""
+    found = run[0]
+    is_random = any(map(str.isdigit, found)) and not found.islower() and not found.isupper()
+    return " " if is_random else found
 
 
 def _other_readings(text: str) -> Iterator[str]:
