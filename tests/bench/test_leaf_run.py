@@ -72,7 +72,7 @@ def test_without_node_it_says_what_to_do(person: Person) -> None:
 def test_outside_a_checkout_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "BENCHMARKS", tmp_path)
     with pytest.raises(LeafgateError, match="get a checkout of leafgate and run `just bench-leaf` there"):
-        bench.command.main(["leaf"], standalone_mode=False)
+        tokens.bench.main(["leaf"], standalone_mode=False)
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(person: Person) -> None:

@@ -56,6 +56,7 @@ SUMMARY_CHARS: Final = 500
 # on this side, and those that the gateway itself sets.
 OWN_META_PREFIXES: Final = ("io.modelcontextprotocol/", "leafgate/")
 
+SKILL_SCHEME: Final = "skill://"
 BYTES: Final = ("blob", "data")  # keys of MCP under which bytes are, in base64
 
 Block = Mapping[str, Any]
@@ -349,7 +350,8 @@ async def check_parts(
     """Check clean parts that a model reads, and the JSON `beside` them: flag them, or store and replace them."""
     check = delivery.instructions
     mode = check.mode_for(origin.server)
-    if mode == "off":
+    # The files of a skill are instructions, which is what their reader wants: a notice would say nothing.
+    if mode == "off" or (mode == "flag" and origin.tool.startswith(SKILL_SCHEME)):
         return CheckedParts(parts)
 
     def work() -> tuple[list[int], bool]:
