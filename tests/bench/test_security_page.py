@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from security.run import KEPT, PAGE, PARTS, page, read_kept
 from security.redaction import generate, is_redacted
+from security.run import KEPT, PAGE, PARTS, page, read_kept
 
 from leafgate.clean.redact import redact_json
 

@@ -247,7 +247,9 @@ def _flows(file: ConfigFile, servers: tuple[ServerSpec, ...], switched_off: Iter
     if file.policy is None:
         return
     names = sorted({*(server.label for server in servers), *switched_off})
-    for index, rule in enumerate(file.policy.flows if file.catalog is None else ()):  # a catalog names its servers itself
+    for index, rule in enumerate(
+        file.policy.flows if file.catalog is None else ()
+    ):  # a catalog names its servers itself
         for side, glob in (("from", rule.source.server), ("to", rule.to.server)):
             if not any(fnmatchcase(name, glob) for name in names):
                 near = nearest(glob, names)
