@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from leafgate.clean import instructions
 from leafgate.clean.instructions import (
     MAX_CHARACTERS,
     MAX_SEARCHED,
@@ -118,3 +122,39 @@ def test_an_attack_at_the_end_of_a_huge_text_is_found() -> None:
 def test_the_model_is_small_and_its_licence_is_beside_it() -> None:
     assert MODEL.stat().st_size < 400_000
     assert (MODEL.parent / "LICENCE.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("source", "openings"),
+    [
+        (r"\bignor\w+\b|\bforget\ it", {"ignor", "forge"}),
+        (r"\b(?:no|not\ now|an?)\ need", {"no", "not$", "a"}),
+        (r"\b(?:the\ |your\ )?users?\b", {"the$", "your$", "user"}),
+        (r"\b(?:do|don'?t)*\ it", None),
+        (r"ignore|\bforget", None),
+        (r"\b[ab]c", None),
+    ],
+)
+def test_the_letters_that_matches_begin_with_are_read_from_a_pattern(source: str, openings: set[str] | None) -> None:
+    found = instructions.read_openings(source)
+    assert found == (None if openings is None else frozenset(openings))
+
+
+def test_no_pattern_is_left_out_that_matches() -> None:
+    file = Path(__file__).parents[1] / "data" / "firewall" / "attacks.jsonl"
+    matches = 0
+    for text in re.split(r"[.\n]", file.read_text(encoding="utf-8")):
+        words = instructions.fold(text)
+        starts = instructions.find_starts(words)
+        for rule in instructions.RULES:
+            plain = [pattern.search(words) for pattern in rule.patterns]
+            every = [hit and not (rule.unless and rule.unless.search(hit[0])) for hit in plain]
+            assert [bool(hit) for hit in rule.matches(words, starts)] == [bool(hit) for hit in every]
+            matches += sum(map(bool, every))
+    assert matches > 100
+
+
+def test_bytes_in_base64_are_not_words() -> None:
+    for size in (300, 3_000):
+        assert not judge_text(base64.b64encode(bytes(range(256)) * (size // 256 + 1)).decode()).is_flagged
+        assert not judge_text(base64.b64encode(os.urandom(size)).decode()).is_flagged

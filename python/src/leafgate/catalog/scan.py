@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leafgate.catalog.tool_names import OtherNames, ToolNames
-from leafgate.clean.instructions import RULES, TABLE, decode_parts, fold, judge_text
+from leafgate.clean.instructions import RULES, TABLE, decode_parts, find_starts, fold, judge_text
 from leafgate.clean.invisibles import strip_invisibles
 from leafgate.clean.markers import neutralise_markers, neutralise_turns, shadow
 from leafgate.clean.result import MAX_DEPTH
@@ -165,8 +165,9 @@ def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
 
 def _scan_words(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFinding]:
     words = fold(text)
+    starts = find_starts(words)
     for rule in RULES:
-        match = next(filter(None, rule.matches(words)), None)
+        match = next(filter(None, rule.matches(words, starts)), None)
         if match is not None:
             yield ScanFinding(rule.kind, where, 0.0, _excerpt(match))
     steering = _STEERING.search(words)

@@ -14,7 +14,7 @@ import math
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
@@ -52,6 +52,10 @@ _BLOB: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/_-]{24,4096}={0,2}")
 _LONG_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}+={0,2}")
 _SEPARATORS: Final = re.compile(r"[\s*`_]+")
 _LEET: Final = str.maketrans("013457", "oieast")
+_LETTERS: Final = re.compile(r"[a-z]+")
+_OPENING_SIZES: Final = range(1, 6)
+_OPENING: Final = re.compile(r"((?:[a-z](?![?*{])){1,5})(\\ |\\b)?")
+_WORD_END: Final = "$"
 
 
 # Rules
@@ -59,17 +63,88 @@ _LEET: Final = str.maketrans("013457", "oieast")
 
 @dataclass(frozen=True)
 class ScanRule:
-    """Patterns for one purpose. `unless`: words in the match that make it harmless."""
+    """Patterns for one purpose. `unless`: words in the match that make it harmless.
+
+    `openings` are the letters that the matches of each pattern begin with; None where that is not known.
+    """
 
     name: str
     kind: str
     patterns: tuple[re.Pattern[str], ...]
     unless: re.Pattern[str] | None
+    openings: tuple[frozenset[str] | None, ...]
 
-    def matches(self, words: str) -> list[re.Match[str] | None]:
-        """Return the match of each pattern in folded text, or None."""
-        hits = (pattern.search(words) for pattern in self.patterns)
+    def matches(self, words: str, starts: Collection[str]) -> list[re.Match[str] | None]:
+        """Return the match of each pattern in folded text, or None. `starts` is what `find_starts` returns for it."""
+        hits = (
+            None if openings is not None and openings.isdisjoint(starts) else pattern.search(words)
+            for pattern, openings in zip(self.patterns, self.openings, strict=True)
+        )
         return [hit if hit and not (self.unless and self.unless.search(hit[0])) else None for hit in hits]
+
+
+def find_starts(words: str) -> set[str]:
+    """Return how the words of a folded text begin. By that, most patterns cannot match, and are not tried."""
+    found = {*_LETTERS.findall(words)}
+    return {word[:size] for word in found for size in _OPENING_SIZES} | {word + _WORD_END for word in found}
+
+
+def read_openings(source: str) -> frozenset[str] | None:
+    """Return the letters that every match of a pattern begins with, at the beginning of a word.
+
+    Reads words and groups of words behind a boundary. None for a pattern that can begin in another way.
+    """
+    branches = [_read_branch(branch) for branch in _split(source)]
+    return None if None in branches else frozenset().union(*(branch for branch in branches if branch))
+
+
+def _read_branch(branch: str) -> frozenset[str] | None:
+    return _read_word(branch.removeprefix(r"\b")) if branch.startswith(r"\b") else None
+
+
+def _read_word(source: str) -> frozenset[str] | None:
+    """Return the openings of what stands behind a boundary."""
+    if not source.startswith("(?:"):
+        word = _OPENING.match(source)
+        return None if word is None else frozenset([word[1] + (_WORD_END if word[2] else "")])
+    end = _find_end(source)
+    words = [_read_word(word) for word in _split(source[3:end])]
+    rest = source[end + 1 :]
+    if rest[:1] in ("*", "{"):
+        return None
+    if rest[:1] == "?":  # what comes next can begin a match too
+        words.append(_read_word(rest[1:]))
+    return None if None in words else frozenset().union(*(word for word in words if word))
+
+
+def _split(source: str) -> list[str]:
+    """Return the alternatives of a pattern."""
+    parts, start, place = [], 0, 0
+    while place < len(source):
+        if source[place] == "|":
+            parts.append(source[start:place])
+            start = place + 1
+        place = _skip(source, place)
+    return [*parts, source[start:]]
+
+
+def _find_end(source: str) -> int:
+    """Return where the group that opens a pattern is closed."""
+    place = 1
+    while source[place] != ")":
+        place = _skip(source, place)
+    return place
+
+
+def _skip(source: str, place: int) -> int:
+    """Return the place behind an escape, a class, a group or a character."""
+    if source[place] == "\\":
+        return place + 2
+    if source[place] == "[":
+        return source.index("]", place + 2) + 1
+    if source[place] == "(":
+        return place + _find_end(source[place:]) + 1
+    return place + 1
 
 
 def _load_rules(entries: Iterable[Mapping[str, Any]], fragments: Mapping[str, str]) -> Iterator[ScanRule]:
@@ -78,7 +153,8 @@ def _load_rules(entries: Iterable[Mapping[str, Any]], fragments: Mapping[str, st
         check_types("scan_rules.toml", entry, types)
         patterns = tuple(re.compile(expand(pattern, fragments), re.VERBOSE) for pattern in entry["patterns"])
         unless = re.compile(entry["unless"], re.VERBOSE) if "unless" in entry else None
-        yield ScanRule(entry["name"], entry["kind"], patterns, unless)
+        openings = tuple(read_openings(pattern.pattern) for pattern in patterns)
+        yield ScanRule(entry["name"], entry["kind"], patterns, unless, openings)
 
 
 TABLE: Final = load_table("scan_rules", {"fragments": dict, "rules": list, "wordings": dict})
@@ -89,7 +165,8 @@ PATTERN_COUNT: Final = sum(len(rule.patterns) for rule in RULES)
 def find_patterns(text: str) -> NDArray[np.float32]:
     """Return 1 for each pattern of the rules that the text matches, and 0 for the others."""
     words = fold(text)
-    return np.array([match is not None for rule in RULES for match in rule.matches(words)], np.float32)
+    starts = find_starts(words)
+    return np.array([match is not None for rule in RULES for match in rule.matches(words, starts)], np.float32)
 
 
 def fold(text: str) -> str:
