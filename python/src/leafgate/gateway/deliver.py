@@ -234,7 +234,7 @@ async def deliver_result(
             structured = None
         return Delivered(
             "error" if is_error else "ok",
-            summary=cleaner.recheck(summary[:SUMMARY_CHARS]),
+            summary=cleaner.recheck(summary[:SUMMARY_CHARS]) if summary else "",
             facts=() if checked.is_withheld else screening.facts,
             artifacts=tuple(refs),
             provenance=source,
