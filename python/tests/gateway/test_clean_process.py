@@ -98,7 +98,7 @@ def test_small_texts_need_no_process() -> None:
 
 
 class SlowDelivery(Delivery):
-    async def cleaner_for(self, server: str, reader_map: str | None) -> Cleaner:
+    async def cleaner_for(self, server: str, reader_map: str | None, *, is_short: bool = False) -> Cleaner:
         return SlowCleaner()
 
 

@@ -99,13 +99,13 @@ class Delivery:
         """The cleaner for what this server sends. Texts of the gateway itself are under the name ""."""
         return self.clean_for.get(server, self.clean)
 
-    async def cleaner_for(self, server: str, reader_map: str | None) -> Cleaner:
+    async def cleaner_for(self, server: str, reader_map: str | None, *, is_short: bool = False) -> Cleaner:
         """The cleaner for what this server sends to a model of this map, whose special tokens are markers to it.
 
-        Large texts of a server are cleaned in a process, with a limit on its time.
+        Large texts of a server are cleaned in a process, with a limit on its time; with `is_short` there are none.
         """
         cleaner = await self._cleaner_of_map(server, reader_map)
-        if self.clean_processes is None or not server:
+        if self.clean_processes is None or not server or is_short:
             return cleaner
         return self.clean_processes.limit(server, cleaner)
 
@@ -190,7 +190,7 @@ async def deliver_result(
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
             wants["with_facts"] = request.envelope == "full"
-            cleaner = await delivery.cleaner_for(origin.server, request.known_map)
+            cleaner = await delivery.cleaner_for(origin.server, request.reader_map, is_short=size < THREAD_FROM)
             clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, cleaner, **wants))
             screening, ledger = clean.screening, clean.ledger
         with delivery.tracer.stage("store"):
@@ -253,7 +253,7 @@ async def deliver_text(
     A notice begins with a marker, which is inert in every other text.
     """
     if not is_notice:
-        text = (await delivery.cleaner_for("", request.known_map)).recheck(text)
+        text = (await delivery.cleaner_for("", request.reader_map)).recheck(text)
     block: Block = {"type": "text", "text": text}
     encoder = await delivery.encoder(request)
     if encoder is None:
@@ -291,7 +291,7 @@ async def view(
     check_access(artifact.origin, request, visible, policy)
     count = delivery.counter(delivery.ledger(await delivery.encoder(request)))
     origin = artifact.origin or Origin("", "")
-    cleaner = await delivery.cleaner_for(origin.server, request.known_map)
+    cleaner = await delivery.cleaner_for(origin.server, request.reader_map)
     work = partial(show, selector, artifact, cleaner, count, delivery.budget)
     page = await delivery.workload.share_of(origin.server).run(len(artifact.content), work)
     texts = [page.text, "" if page.block is None else text_of(page.block)]

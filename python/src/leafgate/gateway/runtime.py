@@ -478,7 +478,7 @@ class GatewayRuntime:
                 result.origin,
                 result.raw,
                 result.request,
-                await self._parts.cleaning_for(result.origin.server, request.known_map),
+                await self._parts.cleaning_for(result.origin.server, request.reader_map),
                 is_resumed=result.is_resumed,
                 is_native=structured,
             )
@@ -488,7 +488,7 @@ class GatewayRuntime:
             await self._note_read(result, args)
         if result.raw.get("resultType") == INPUT_REQUIRED:
             raw = result.raw if result.case is None else await hold_approval(result.case, result.raw)
-            cleaning = await self._parts.cleaning_for(result.origin.server, request.known_map)
+            cleaning = await self._parts.cleaning_for(result.origin.server, request.reader_map)
             questions = await clean_value(raw, cleaning, keep=("requestState", *OPAQUE))
             return InputRequired(await self._check_questions(questions, result.origin.server))
         return await self._deliver(result, visible, request, structured=structured)
@@ -543,7 +543,7 @@ class GatewayRuntime:
         with self._observe("tasks/get", request) as outcome:
             task, visible = await self._find_task(id, request)
             state = await get_state(self._upstream_of(request), task, request.client)
-            cleaning = await self._parts.cleaning_for(task.server, request.known_map)
+            cleaning = await self._parts.cleaning_for(task.server, request.reader_map)
             fields = write_task(state, id, await clean_text(state.message, cleaning))
             if state.status == INPUT_REQUIRED:
                 questions = await clean_value({"inputRequests": state.part}, cleaning, keep=OPAQUE)
@@ -645,7 +645,7 @@ class GatewayRuntime:
 
     async def recheck(self, value: Any, request: Request) -> Any:
         """What was cleaned for all clients, or joined from clean texts, for the model that reads this answer."""
-        return (await self._parts.cleaner_for("", request.known_map)).recheck(value)
+        return (await self._parts.cleaner_for("", request.reader_map)).recheck(value)
 
     def _clean_json(self, server: str, value: Any) -> Any:
         stripped = strip_everywhere(value)  # ids in a definition are not checked by anything
@@ -655,7 +655,7 @@ class GatewayRuntime:
         self, server: str, raw: Mapping[str, Any], request: Request, *, keep: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         """A raw result of a server that is not delivered but passed on whole, clean."""
-        cleaning = await self._parts.cleaning_for(server, request.known_map)
+        cleaning = await self._parts.cleaning_for(server, request.reader_map)
         async with cleaning.share.reserve(raw):
             return await clean_value(raw, cleaning, keep=keep)
 

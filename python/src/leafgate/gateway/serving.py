@@ -100,7 +100,7 @@ def observe(
         principal=request.principal,
         client_name=request.client_name,
         tokens_in=request.argument_tokens,
-        reader_map=request.known_map,
+        reader_map=request.reader_map,
     )
     outcome = Outcome(current.correlation_id)
     before = SERVING.set(current)

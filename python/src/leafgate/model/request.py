@@ -85,11 +85,6 @@ class Request:
     argument_tokens: int | None = None
 
     @property
-    def known_map(self) -> str | None:
-        """The map of the model that reads the answer, where it is known."""
-        return self.reader_map if self.map_digest is None else self.map_digest
-
-    @property
     def caller(self) -> str:
         """Whose quotas and stable pages are used."""
         return self.owner if self.session is None else self.session
@@ -107,7 +102,7 @@ class Served:
     The tokens are the ids in the arguments and in the answer; None where there are none. `approval` is the answer of
     the person who was asked, `denied_by` what denied the request. `cut` counts what was withheld; `removed`, `redacted`
     and `flagged` count what cleaning did, by kind. `flows` are what flow rules found in the request: from which server
-    to which, of which kind, and the effect. `reader_map` is the map that the Request knows of its reader.
+    to which, of which kind, and the effect. `reader_map` is that of the Request.
     """
 
     correlation_id: str

@@ -187,7 +187,7 @@ class Front:
             return replace(arrival, refusal=error, request=replace(request, envelope=self.envelope))
         if message.get("method") not in _WITH_IDS:
             return replace(arrival, request=replace(request, reader_map=default))
-        known = replace(request, map_digest=default, form=form, envelope=envelope)
+        known = replace(request, map_digest=default, reader_map=default, form=form, envelope=envelope)
         return replace(arrival, request=known)
 
 

@@ -221,7 +221,7 @@ class GatewayServer(Server[Any]):
     ) -> dict[str, Any]:
         """One page of a list, without the special tokens of the map of the model that reads it."""
         page = _page(key, entries, params)
-        return page if request.known_map is None else await self._runtime.recheck(page, request)
+        return page if request.reader_map is None else await self._runtime.recheck(page, request)
 
     async def _prepare_list(self, key: str, ctx: Context, params: PageParams) -> None:
         """Wait for servers that are starting: many clients list once and never again."""

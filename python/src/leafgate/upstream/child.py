@@ -215,7 +215,7 @@ async def _lines(stdout: asyncio.StreamReader, receipt: Receipt | None) -> Async
             return
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            if receipt is not None:
+            if receipt is not None and size:
                 receipt.clear()
             if size + len(end) <= MAX_LINE:
                 parts.append(end)
@@ -231,7 +231,7 @@ async def _lines(stdout: asyncio.StreamReader, receipt: Receipt | None) -> Async
         size += len(rest)
         if size <= MAX_LINE:
             parts.append(rest)
-            if receipt is not None:
+            if receipt is not None and rest:
                 receipt.count(len(rest))
         else:
             parts, tail = [], (tail + rest)[-CHUNK:]
