@@ -370,12 +370,14 @@ async def test_a_call_that_ends_within_the_drain_is_answered_on_stdio(tmp_path: 
 
 async def test_a_server_that_floods_stderr_answers_and_is_logged_in_part(tmp_path: Path) -> None:
     flood = f"""
-import os, runpy, threading
+import os, runpy, threading, time
 def write():
     for _ in range(400):
         os.write(2, b"noise\\n" * 20_000)
         os.write(2, b"x" * 1_000_000)
+    time.sleep(1.5)  # what was left out in a second is reported with the first line of another
     os.write(2, b"\\nthe last words\\n")
+    time.sleep(0.5)
     open({str(tmp_path / "done")!r}, "w").close()
 threading.Thread(target=write, daemon=True).start()
 runpy.run_path({str(SERVERS / "faulty.py")!r}, run_name="__main__")

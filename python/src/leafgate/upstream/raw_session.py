@@ -50,7 +50,7 @@ Result = Mapping[str, Any]
 # The SDK's clock starts when a request is written; a server that reads nothing must not block the writer for ever.
 WRITE_SECONDS: Final = 1.0
 # A client that does not read its progress must not delay its result for long.
-PROGRESS_SECONDS: Final = 1.0
+PROGRESS_SECONDS: Final = 5.0
 FREE_PROGRESS: Final = 100  # messages of a call that are all passed on
 PROGRESS_PAUSE: Final = 0.05  # seconds between two later ones
 # In bytes, after decompression: of a line on stdout, a JSON response or an event.
