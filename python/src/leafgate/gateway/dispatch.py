@@ -177,15 +177,11 @@ class ObservedUpstream:
                 self._delivery.recorder.upstream(server, end, perf_counter() - started)
 
 
-class CleanClient:
-    """A ClientChannel around another, to which only cleaned texts of a server are passed on.
+class OuterChannel:
+    """A ClientChannel around another, of which it has the attributes. What passes is up to its subclasses."""
 
-    The text of a progress message, and a log line, that is very long is left out: a server may send many of them.
-    """
-
-    def __init__(self, inner: ClientChannel, cleaning: ServerCleaning) -> None:
+    def __init__(self, inner: ClientChannel) -> None:
         self._inner = inner
-        self._cleaning = cleaning
         self.owner = inner.owner
         self.user = inner.user
         self.takes_input_requests = inner.takes_input_requests
@@ -194,6 +190,17 @@ class CleanClient:
         self.capabilities = inner.capabilities
         self.log_level = inner.log_level
         self.meta = inner.meta
+
+
+class CleanClient(OuterChannel):
+    """A ClientChannel around another, to which only cleaned texts of a server are passed on.
+
+    The text of a progress message, and a log line, that is very long is left out: a server may send many of them.
+    """
+
+    def __init__(self, inner: ClientChannel, cleaning: ServerCleaning) -> None:
+        super().__init__(inner)
+        self._cleaning = cleaning
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if message is not None:

@@ -46,7 +46,7 @@ from leafgate.admission.flows import (
 from leafgate.clean import redact
 from leafgate.clean.redact import RedactPolicy, find_redacted, redact_json
 from leafgate.gateway.deliver import Delivery
-from leafgate.gateway.dispatch import ObservedUpstream
+from leafgate.gateway.dispatch import ObservedUpstream, OuterChannel
 from leafgate.gateway.serving import note
 from leafgate.gateway.workload import estimate_size, run_sized
 from leafgate.model.errors import GatewayError, StoreError
@@ -327,22 +327,14 @@ class WatchedUpstream(ObservedUpstream):
         return raw
 
 
-class WatchedClient:
+class WatchedClient(OuterChannel):
     """A ClientChannel around another: what the server says to the client counts as read, and answers are checked."""
 
     def __init__(self, inner: ClientChannel, flows: Flows, request: Request, server: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._flows = flows
         self._request = request
         self._server = server
-        self.owner = inner.owner
-        self.user = inner.user
-        self.takes_input_requests = inner.takes_input_requests
-        self.takes_any_json = inner.takes_any_json
-        self.resume = inner.resume
-        self.capabilities = inner.capabilities
-        self.log_level = inner.log_level
-        self.meta = inner.meta
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         if message is not None:

@@ -1,8 +1,8 @@
 """What happens to foreign text that reads like instructions to a model: nothing, a notice beside it, or quarantine.
 
 A notice is a text of the gateway's own. It begins with `[leafgate]`, which cleaning makes inert in every foreign text,
-and it comes last: nothing that a server sends can follow it or imitate it. It is never part of a foreign text, except
-in a question to a person, which has one text only and no ids.
+and it comes last: nothing that a server sends can follow it or begin as it does. It is never part of a foreign text,
+except in a question to a person, which has one text only and no ids.
 """
 
 from __future__ import annotations
