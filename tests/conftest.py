@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from gateways import SERVERS
+from warm_python import PYTHON
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def anyio_backend() -> str:
 def lying_config(tmp_path: Path) -> Path:
     """A client's own configuration file, with a time server whose ids are wrong."""
     server = {
-        "command": sys.executable,
+        "command": PYTHON,
         "args": [str(SERVERS / "lying_time.py")],
         "env": {"CALL_LOG": str(tmp_path / "calls.log")},
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from command_line import BackgroundProcess, running
 from mcp import Client, StdioServerParameters
+from warm_python import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAFGATE = ROOT / ".venv" / "bin" / "leafgate"
@@ -21,8 +22,8 @@ READY_SECONDS = 60
 
 @asynccontextmanager
 async def gateway_on_stdio(*args: str, env: dict[str, str] | None = None, **options: Any) -> AsyncIterator[Client]:
-    """A client, with these options, that has started the gateway as its child."""
-    command = StdioServerParameters(command=str(LEAFGATE), args=["serve", *args], env=env)
+    """A client, with these options, that has started the gateway as its child: with the program loaded, likewise."""
+    command = StdioServerParameters(command=PYTHON, args=[str(LEAFGATE), "serve", *args], env=env)
     async with Client(command, **options) as client:
         yield client
 
@@ -55,6 +56,7 @@ def gateway_on_http(
 
 def _read_until_ready(process: BackgroundProcess) -> str:
     lines = []
+    assert process.stdout is not None
     for line in process.stdout:
         lines.append(line)
         if line.startswith("Ctrl-C stops"):

@@ -18,15 +18,16 @@ from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from hostile_server import ATTACK, TOOLS
 from mcp import Client
 from playwright.async_api import Page, expect
+from warm_python import PYTHON
 
 from leafgate.compose.servers import TIME_SERVER
 from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 pytestmark = pytest.mark.anyio
 
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 TIME = {"command": "node", "args": [str(TIME_SERVER)]}
-HOSTILE = {"command": sys.executable, "args": [str(Path(__file__).with_name("hostile_server.py"))]}
+HOSTILE = {"command": PYTHON, "args": [str(Path(__file__).with_name("hostile_server.py"))]}
 QUERIES = ["search my notes", "what time is it", "count", "convert 10:00 to Tokyo", "quantum chromodynamics"]
 TOP_K = 20
 
@@ -41,7 +42,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpGateway]:
     """A server with leaves, one without, one whose leaves are wrong, and one that does not start."""
     folder = tmp_path_factory.mktemp("dashboard")
     lying = {
-        "command": sys.executable,
+        "command": PYTHON,
         "args": [str(SERVERS / "lying_time.py")],
         "env": {"CALL_LOG": str(folder / "calls.log")},
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -12,10 +11,11 @@ from chromium import chromium_page, require_chromium
 from gateways import HttpGateway, gateway_on_http, text_of
 from mcp import Client
 from playwright.async_api import Page, expect
+from warm_python import PYTHON
 
 pytestmark = pytest.mark.anyio
 
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 NOW = 1_800_000_003  # three seconds into a bin of five
 EMPTY = {"leaf": 0, "shim": 0, "rejected": 0, "upstreams": {}}
 

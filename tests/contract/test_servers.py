@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from typing import Any
 
 import anyio
@@ -14,6 +13,7 @@ import pytest
 from implementations import HERE, ROOT, TIME_LIMIT
 from mcp import Client, StdioServerParameters
 from nasty_texts import nasty_texts
+from warm_python import PYTHON
 
 from leafgate.codec.leaf import has_codec_meta, read_codec_meta, verify_codec_meta
 from leafgate.maps.files import MapFiles
@@ -71,7 +71,7 @@ def test_the_time_server_serves_plain_results_without_its_map() -> None:
 def test_a_python_server_under_the_node_reader(map_id: str) -> None:
     texts = [text for text in TEXTS if "▁" not in text]
     server = [str(HERE / "leaf_server.py"), map_id, str(MapFiles().find(map_id).digest)]
-    question = {"command": sys.executable, "args": server, "map": map_id, "texts": texts}
+    question = {"command": PYTHON, "args": server, "map": map_id, "texts": texts}
     ran = subprocess.run(
         ["node", str(HERE / "read-leaf-server.mjs")],
         input=json.dumps(question),

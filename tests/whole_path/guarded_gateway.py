@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -25,12 +24,13 @@ from jwt.algorithms import RSAAlgorithm
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from warm_python import PYTHON
 
 from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
 ISSUER = "https://issuer.test"
 AUDIENCE = "https://gateway.test/mcp"
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 
 
 class Issuer:
@@ -132,7 +132,7 @@ def header_logging_server(folder: Path) -> Iterator[tuple[str, Path]]:
     """A server over HTTP that writes down what it is sent: its URL, and the file."""
     program = Path(__file__).resolve().parents[1] / "servers" / "header_log.py"
     seen = folder / "seen.jsonl"
-    process = subprocess.Popen([sys.executable, str(program), str(seen)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([PYTHON, str(program), str(seen)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip(), seen

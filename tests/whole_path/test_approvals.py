@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult, InputRequiredResult
 from redis_server import redis_server
+from warm_python import PYTHON
 
 from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
@@ -55,7 +55,7 @@ class Running:
 def write_config(folder: Path, shown: str, **settings: Any) -> tuple[str, Path]:
     """A configuration in which every call needs approval, and the log of what the server does."""
     file, log = folder / "leafgate.json", folder / "acts"
-    server = {"command": sys.executable, "args": [str(SERVERS / "approvable.py")], "env": {"CALL_LOG": str(log)}}
+    server = {"command": PYTHON, "args": [str(SERVERS / "approvable.py")], "env": {"CALL_LOG": str(log)}}
     policy = {"rules": [{"effect": "require_approval"}]}
     file.write_text(json.dumps({"mcpServers": {"acts": server}, "mode": shown, "policy": policy, **settings}))
     return str(file), log

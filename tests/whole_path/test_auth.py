@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import json
 import re
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from mcp.client.auth.utils import (
     extract_scope_from_www_auth,
     handle_protected_resource_response,
 )
+from warm_python import PYTHON
 
 from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
@@ -68,7 +68,7 @@ PRINCIPALS = {
     "cara": {"maps": ["openai/cl100k_base"]},
     "rita": {"tools": {"exclude": ["ref:static-binary", "ref:template", "ref:*prompt*"]}},
 }
-REFERENCE = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
+REFERENCE = {"command": PYTHON, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from gateways import ROOT, SERVERS, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import PromptReference
+from warm_python import PYTHON
 
 from leafgate.clean.sanitize import sanitize_text
 from leafgate.model.envelope import ACCEPT_FULL, ENVELOPE_META_KEY
@@ -33,7 +33,7 @@ async def gateway(folder: Path, mode: str, *, with_map: bool = True) -> AsyncIte
     token_map["vocab_size"] += 1
     file = folder / "map.json"
     file.write_text(json.dumps({**token_map, "id": "test/ending"}))
-    server = {"command": sys.executable, "args": [str(SERVERS / "marked.py")]}
+    server = {"command": PYTHON, "args": [str(SERVERS / "marked.py")]}
     servers = {name: {**server, "args": [*server["args"], name]} for name in NAMES}
     servers["escaped"]["sanitize"] = {"escape_html": True}  # type: ignore[assignment]
     config = folder / f"{mode}.yaml"

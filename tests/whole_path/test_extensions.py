@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from mcp import Client, MCPError
 from mcp.client import advertise
 from mcp.types import INVALID_PARAMS, Request, RequestParams, Result
 from pydantic import ConfigDict
+from warm_python import PYTHON
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 def config(folder: Path, mode: str) -> str:
     def server(*args: str) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [str(SERVERS / "extended.py"), *args]}
+        return {"command": PYTHON, "args": [str(SERVERS / "extended.py"), *args]}
 
     file = folder / "leafgate.yaml"
     servers = {"alpha": server("alpha", "--directories"), "beta": server("beta")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from gateways import SERVERS, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import ElicitResult
 from redis_server import redis_server
+from warm_python import PYTHON
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ EFFECTS = {"mail": "deny", "flagged": "flag", "asked": "require_approval"}
 def write_config(folder: Path, *sources: str, **settings: Any) -> tuple[str, Path]:
     """One server as each source, and once more as the place where notes are written."""
     log, file = folder / "notes", folder / "leafgate.json"
-    entry = {"command": sys.executable, "args": [str(SERVERS / "courier.py")], "env": {"CALL_LOG": str(log)}}
+    entry = {"command": PYTHON, "args": [str(SERVERS / "courier.py")], "env": {"CALL_LOG": str(log)}}
     flows = [
         {"from": {"server": name, "kind": "untrusted"}, "to": {"server": "fi*"}, "effect": EFFECTS[name]}
         for name in sources

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import yaml
 from gateways import SERVERS, gateway_on_http
 from mcp import Client
+from warm_python import PYTHON
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ LISTS = ("tools/list", "resources/list")
 def config(folder: Path, mode: str, **settings: Any) -> str:
     file, hints = folder / "leafgate.yaml", folder / "hints.json"
     hints.write_text(json.dumps({"hint": {"ttlMs": 7_200_000, "cacheScope": "public"}, "tools": ["a"]}))
-    servers = {"hinting": {"command": sys.executable, "args": [str(SERVERS / "hinting.py"), str(hints)]}}
+    servers = {"hinting": {"command": PYTHON, "args": [str(SERVERS / "hinting.py"), str(hints)]}}
     file.write_text(yaml.safe_dump({"mode": mode, "mcpServers": servers, **settings}))
     return str(file)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from urllib.request import urlopen
 
@@ -12,6 +11,7 @@ import yaml
 from anyio import to_thread
 from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from mcp import Client, types
+from warm_python import PYTHON
 
 pytestmark = pytest.mark.anyio
 
@@ -56,10 +56,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpGateway]:
     (folder / "mail.py").write_text(SERVER)
     modes = {"plain": {}, "strict": {"instructions": "quarantine"}, "free": {"instructions": "off"}}
     servers = {
-        name: {"command": sys.executable, "args": [str(folder / "mail.py"), name], **more}
-        for name, more in modes.items()
+        name: {"command": PYTHON, "args": [str(folder / "mail.py"), name], **more} for name, more in modes.items()
     }
-    asking = {"command": sys.executable, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
+    asking = {"command": PYTHON, "args": [str(SERVERS / "reference_server.py"), "--stdio"]}
     servers |= {"asking": asking, "pushy": {**asking, "instructions": "quarantine"}}
     (folder / "leafgate.yaml").write_text(yaml.safe_dump({"mode": "passthrough", "mcpServers": servers}))
     with gateway_on_http("--config", str(folder / "leafgate.yaml")) as running:

@@ -17,13 +17,14 @@ from anyio.abc import TaskStatus
 from gateways import ROOT, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import ToolListChangedNotification
+from warm_python import PYTHON
 
 from leafgate.model.envelope import ACCEPT_FULL
 
 pytestmark = pytest.mark.anyio
 
 MOODY = ROOT / "python" / "tests" / "servers" / "moody.py"
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 PATIENCE = 60
 
 
@@ -109,7 +110,7 @@ async def test_every_listed_name_is_one_that_model_apis_take_and_is_called(tmp_p
     odd = ["a.b", "a/b", "a b", "a_b", "日本語", "中文", "x" * 100, "x" * 99 + "y", "tool_view", ""]
     server = tmp_path / "many.py"
     server.write_text(MANY.format(names=[*odd, *(f"tool{n}" for n in range(250))]))
-    async with gateway(tmp_path, {"many": {"command": sys.executable, "args": [str(server)]}}, mode=mode) as client:
+    async with gateway(tmp_path, {"many": {"command": PYTHON, "args": [str(server)]}}, mode=mode) as client:
         first = [tool.name for tool in (await client.list_tools()).tools]
         own = ["tool_hydrate", "tool_execute", "tool_view"] if mode == "transparent" else ["tool_view"]
         assert first[: len(own)] == own
@@ -301,7 +302,7 @@ def test_a_required_server_that_cannot_start_ends_the_gateway(tmp_path: Path) ->
 async def test_poisoned_definitions_are_held_back_by_policy(tmp_path: Path) -> None:
     server = tmp_path / "poisoned.py"
     server.write_text(POISONED)
-    servers = {"math": {"command": sys.executable, "args": [str(server)]}}
+    servers = {"math": {"command": PYTHON, "args": [str(server)]}}
     async with gateway(tmp_path, servers, mode="passthrough", on_risk="hold") as client:
         assert await names(client) == ["tool_view", "add"]
 

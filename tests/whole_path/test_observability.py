@@ -25,6 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from otlp_receiver import Receiver, otlp_receiver
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from warm_python import PYTHON
 
 from leafgate.cli.status import command as status_command
 from leafgate.compose.servers import TIME_SERVER
@@ -42,7 +43,7 @@ def servers_in(folder: Path) -> dict[str, Any]:
     """A server with leaves, one without, and one that fails and gives away what it should not."""
     return {
         "time": {"command": "node", "args": [str(TIME_SERVER)]},
-        "notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]},
+        "notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]},
         "faulty": {
             "command": sys.executable,
             "args": [str(SERVERS / "faulty.py")],

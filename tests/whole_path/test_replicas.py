@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ import pytest
 from gateways import READY_SECONDS, SERVERS, HttpGateway, gateway_on_http
 from handshake_client import HandshakeClient, answer_in, events_in, text_in
 from redis_server import RedisServer, redis_server
+from warm_python import PYTHON
 
 from leafgate.server.auth.bearer_tokens import hash_secret, new_token
 
@@ -28,7 +28,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 def config_file(folder: Path, **keys: Any) -> str:
-    echo = {"command": sys.executable, "args": [str(SERVERS / "echo.py")], "env": {"CALL_LOG": str(folder / "calls")}}
+    echo = {"command": PYTHON, "args": [str(SERVERS / "echo.py")], "env": {"CALL_LOG": str(folder / "calls")}}
     file = folder / "leafgate.json"
     file.write_text(json.dumps({"mcpServers": {"echo": echo}, **keys}))
     return str(file)
@@ -144,7 +144,7 @@ def test_one_server_behind_all_gateways_and_its_changes_reach_all(tmp_path: Path
             tool = found_tool(client, gateway.url, "echo a mark", "echo")
             args = {"tool_id": tool, "args": {"mark": f"b{number}"}}
             assert text_in(client.call(gateway.url, "tool_execute", args)).startswith(f"b{number} ")
-        notes = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+        notes = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
         changed = json.loads(bridge_file.read_text())
         changed["mcpServers"]["notes"] = notes
         bridge_file.write_text(json.dumps(changed))

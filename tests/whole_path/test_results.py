@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from gateways import SERVERS, HttpGateway, gateway_on_http, text_of
 from mcp import Client
 from mcp.types import CallToolResult
+from warm_python import PYTHON
 
 from leafgate.maps.files import MapFiles
 
@@ -58,7 +58,7 @@ def configured(folder: Path, **settings: Any) -> str:
     tables = folder / "tables.py"
     tables.write_text(TABLES)
     commands = {"reference": [str(SERVERS / "reference_server.py"), "--stdio", "--rich"], "tables": [str(tables)]}
-    servers = {name: {"command": sys.executable, "args": args} for name, args in commands.items()}
+    servers = {name: {"command": PYTHON, "args": args} for name, args in commands.items()}
     file = folder / "leafgate.yaml"
     file.write_text(yaml.safe_dump({**settings, "mcpServers": servers}))
     return str(file)

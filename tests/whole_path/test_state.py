@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from guarded_gateway import Guarded, bearer, handed
 from handshake_client import HandshakeClient, text_in
 from mcp import Client
 from redis_server import redis_server
+from warm_python import PYTHON
 
 from leafgate.compose.servers import TIME_SERVER
 
@@ -29,7 +29,7 @@ ANN, BEN = handed("ann"), handed("ben")
 
 def config_file(folder: Path, **keys: Any) -> str:
     servers = {
-        "notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]},
+        "notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]},
         "time": {"command": "node", "args": [str(TIME_SERVER)]},
     }
     file = folder / "leafgate.json"

@@ -33,6 +33,7 @@ from mcp.types import (
 )
 from pydantic import BaseModel, ConfigDict
 from redis_server import redis_server
+from warm_python import PYTHON
 
 from leafgate.model.envelope import ACCEPT_FULL
 from leafgate.model.leaf import CODEC_META_KEY
@@ -93,8 +94,8 @@ class TakesTasks(ClientExtension):
 
 
 def config(folder: Path, mode: str, **keys: Any) -> str:
-    server = {"command": sys.executable, "args": REFERENCE, "timeout": 20}
-    hasty = {"command": sys.executable, "args": REFERENCE, "timeout": 2}
+    server = {"command": PYTHON, "args": REFERENCE, "timeout": 20}
+    hasty = {"command": PYTHON, "args": REFERENCE, "timeout": 2}
     file = folder / f"{mode}.yaml"
     early = {"command": sys.executable, "args": [str(SERVERS / "early_tasks.py")]}
     servers = {"one": server, "two": server, "hasty": hasty, "early": early}
@@ -492,7 +493,7 @@ async def test_a_task_is_found_at_every_gateway_that_shares_the_store(tmp_path: 
             state = stack.enter_context(redis_server(tmp_path)).url
         bridge = stack.enter_context(gateway_on_http("--config", config(tmp_path, "passthrough")))
         shared = {"url": f"{bridge.url}/mcp"}
-        own = {"command": sys.executable, "args": REFERENCE}
+        own = {"command": PYTHON, "args": REFERENCE}
         file = tmp_path / "replica.yaml"
         servers = {"shared": shared, "own": own}
         auth = tokens(("ada", ADA), ("bob", BOB))

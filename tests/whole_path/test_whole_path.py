@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from gateways import gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from mcp.types import Request, RequestParams
 from pydantic import TypeAdapter
+from warm_python import PYTHON
 
 from leafgate.maps.files import MapFiles
 from leafgate.model.envelope import ACCEPT_FULL
@@ -145,7 +145,7 @@ async def export_notes(client: Client) -> dict[str, Any]:
 
 async def test_on_loopback_a_handle_works_in_every_session_unless_the_operator_says_otherwise(tmp_path: Path) -> None:
     file = tmp_path / "leafgate.json"
-    notes = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+    notes = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
     file.write_text(json.dumps({"owner": "session", "mcpServers": {"notes": notes}}))
     for options, is_shared in (((), True), (("--config", str(file)), False)):
         with gateway_on_http(*options) as gateway:

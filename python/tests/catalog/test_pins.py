@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import PYTHON
 
 from leafgate.catalog.pins import compare, digest, pin, read_pins
 from leafgate.clean.cleaner import Cleaner
@@ -91,7 +91,7 @@ def test_pin_and_diff_from_the_command_line(tmp_path: Path) -> None:
 
     def run(name: str, *more: str) -> subprocess.CompletedProcess[str]:
         command = [
-            sys.executable,
+            PYTHON,
             "-m",
             "leafgate.cli",
             "catalog",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 from command_line import SERVERS, Person, gateway, somebody
+from warm_python import PYTHON
 
 from leafgate.cli.call import arguments_of, needs_schema, selector_of
 from leafgate.maps.files import MapFiles
@@ -26,8 +27,8 @@ def ada(tmp_path: Path) -> Person:
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("call") / "leafgate.json"
     servers = {
-        "notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]},
-        "more-notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"], "include": ["search_*"]},
+        "notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]},
+        "more-notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"], "include": ["search_*"]},
         "faulty": {
             "command": sys.executable,
             "args": [str(SERVERS / "faulty.py")],
@@ -96,7 +97,7 @@ def test_what_cannot_be_tried_is_not_called(ada: Person, url: str, tmp_path: Pat
     own = ada.runs("call", "tool_browse", "query=notes", "--dry-run", "--url", url)
     assert (own.code, own.out) == (2, "")
     file = tmp_path / "passthrough.yaml"
-    servers = {"notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}}
+    servers = {"notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}}
     file.write_text(json.dumps({"mcpServers": servers, "mode": "passthrough"}))
     with gateway("--config", str(file)) as plain:
         assert shown_to(ada, plain) >= {"search_notes", "tool_view"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from warm_python import PYTHON
 
 from leafgate.cli.catalog import command
 from leafgate.model.errors import CatalogError, ConfigError, GatewayError, LeafgateError
@@ -78,7 +78,7 @@ def configured(folder: Path, **servers: dict[str, object]) -> str:
     return str(file)
 
 
-NOTES: dict[str, object] = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"], "exclude": ["export_*"]}
+NOTES: dict[str, object] = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"], "exclude": ["export_*"]}
 
 
 def test_servers_of_a_configuration_are_asked_and_can_be_saved(tmp_path: Path) -> None:

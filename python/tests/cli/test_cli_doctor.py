@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 from command_line import SERVERS, Person, Ran, gateway, somebody
+from warm_python import PYTHON
 
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 SECRET = "sesame-open-1234"
 
 

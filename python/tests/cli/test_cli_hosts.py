@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import yaml
 from command_line import PROGRAM, Person, somebody
 from mcp import Client, StdioServerParameters
+from warm_python import PYTHON
 
 from leafgate.cli.client_files import format_of, strings_in
 from leafgate.config.document import PARSERS
@@ -276,7 +276,7 @@ async def test_what_goose_would_start_answers(ada: Person) -> None:
     """With the secret that moved into a variable, which Goose passes on."""
     file = ada.home / ".config/goose/config.yaml"
     file.parent.mkdir(parents=True)
-    server = {"type": "stdio", "cmd": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+    server = {"type": "stdio", "cmd": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
     file.write_text("# mine\n" + yaml.safe_dump({"extensions": {"notes": server | {"envs": {"API_TOKEN": TOKEN}}}}))
     assert ada.runs("import", "--client", "goose", "--secrets", "env").code == 0
     ran = ada.runs("install", "goose", "--yes")

@@ -12,11 +12,12 @@ import pytest
 import yaml
 from command_line import PROGRAM, Person, somebody
 from mcp import Client, StdioServerParameters
+from warm_python import PYTHON
 
 from leafgate.compose.servers import TIME_SERVER
 
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_without_replace_the_clients_file_is_not_touched(ada: Person) -> None:
     ran = ada.runs("import", "--client", "cursor", "-o", "own.yaml", "--json")
     assert ran.code == 0, ran.said
     report = json.loads(ran.out)
-    assert report["servers"] == [{"name": "notes", "reach": sys.executable, "env": ["API_TOKEN"]}]
+    assert report["servers"] == [{"name": "notes", "reach": PYTHON, "env": ["API_TOKEN"]}]
     assert (report["plain_secrets"], report["replaced"], report["backups"]) == (["notes.API_TOKEN"], False, [])
     assert (file.read_bytes(), file.stat().st_mtime_ns) == old
     assert names(ada.folder) == {"own.yaml"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from command_line import Person, gateway, somebody
+from warm_python import PYTHON
 
 from leafgate.cli.gateway_client import root_of, token_headers
 
@@ -29,7 +30,7 @@ def ada(tmp_path_factory: pytest.TempPathFactory) -> Person:
 @pytest.fixture(scope="module")
 def guarded(ada: Person) -> Iterator[Guarded]:
     made = json.loads(ada.runs("token", "new", "ada", "--json").out)
-    notes = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+    notes = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
     file = ada.folder / "leafgate.json"
     file.write_text(json.dumps({"mcpServers": {"notes": notes}, "auth": {"tokens": [made["entry"]]}}))
     with gateway("--config", str(file)) as url:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from command_line import PROGRAM, Person, somebody
+from warm_python import PYTHON
 
-NOTES = {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"]}
+NOTES = {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"]}
 BROKEN = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no database at ' + 'hand')"]}
 
 

@@ -8,7 +8,6 @@ import re
 import shlex
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +16,10 @@ from pathlib import Path
 import httpx2
 import pytest
 from command_line import PROGRAM, Person, Ran, somebody
+from warm_python import PYTHON
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recipes.md"
-SERVERS = {"notes": {"command": sys.executable, "args": ["-m", "leafgate.demo.notes"], "env": {"API_TOKEN": "sesame"}}}
+SERVERS = {"notes": {"command": PYTHON, "args": ["-m", "leafgate.demo.notes"], "env": {"API_TOKEN": "sesame"}}}
 READY_SECONDS = 60
 
 

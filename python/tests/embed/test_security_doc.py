@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_python import PYTHON
 
 from leafgate.compose.policies import make_access
 from leafgate.config.load import load_config
@@ -23,7 +23,7 @@ def test_commands_run(block: str, tmp_path: Path) -> None:
     for line in block.splitlines():
         program, *words = shlex.split(line)
         assert program == "leafgate"
-        subprocess.run([sys.executable, "-m", "leafgate.cli", *words], check=True, cwd=tmp_path, timeout=60)
+        subprocess.run([PYTHON, "-m", "leafgate.cli", *words], check=True, cwd=tmp_path, timeout=60)
 
 
 @pytest.mark.parametrize("block", [text for kind, text in BLOCKS if kind == "yaml"])

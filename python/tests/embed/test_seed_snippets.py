@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from warm_python import PYTHON
 
 import leafgate
 from leafgate.model.tool import canonical_hash8
@@ -243,15 +244,15 @@ DEFINITION = {"name": "github.create_issue", "description": "Create an issue.", 
 
 
 def as_program(source: str) -> list[str]:
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import test_seed_snippets as t; t.run(sys.argv[2], {})"
-    return ["-c", program, str(Path(__file__).parent), ours(source)]
+    program = "import sys; sys.path[:0] = sys.argv[2:]; import test_seed_snippets as t; t.run(sys.argv[1], {})"
+    return ["-c", program, ours(source), str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 @pytest.mark.parametrize("snippet", [GATEWAY, PROXY], ids=["gateway", "proxy"])
 def test_the_servers_run_as_they_are_written(snippet: str) -> None:
     """`[...]` is a list, too; without a client they end."""
     ended = subprocess.run(
-        [sys.executable, *as_program(snippet)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        [PYTHON, *as_program(snippet)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
@@ -267,7 +268,7 @@ def test_the_servers_run_as_they_are_written(snippet: str) -> None:
 )
 async def test_clients_find_the_servers_over_stdio(snippet: str, name: str, listed: list[str]) -> None:
     program = as_program(snippet.replace("[...]", repr([DEFINITION])))
-    async with Client(StdioServerParameters(command=sys.executable, args=program), cache=None) as client:
+    async with Client(StdioServerParameters(command=PYTHON, args=program), cache=None) as client:
         assert client.server_info is not None
         assert client.server_info.name == name
         tools = (await client.list_tools()).tools

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from redis_server import RedisServer
+from warm_python import PYTHON
 
 from leafgate.admission.policy import Limit, RateLimits
 from leafgate.compose.plan import make_state
@@ -367,7 +367,7 @@ def test_processes_share_handles_and_limits_hold_exactly_over_them(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     where = f"sqlite:{tmp_path / 'state.db'}" if kind == "sqlite" else request.getfixturevalue("redis").url
-    words = [sys.executable, "-c", OTHER_PROCESS, where, anyio.run(put_somewhere, where)]
+    words = [PYTHON, "-c", OTHER_PROCESS, where, anyio.run(put_somewhere, where)]
     children = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = [child.communicate(timeout=60)[0].split() for child in children]
     assert sum(int(through) for through, _ in told) == 70
