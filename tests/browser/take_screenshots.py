@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "python" / "tests")]
 
 from chromium import chromium_page  # noqa: E402  needs the path above
 from gateways import SERVERS, gateway_on_http, text_of  # noqa: E402

@@ -9,13 +9,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from warm_python import PYTHON
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 REFERENCE: Final = ROOT / "tests" / "servers" / "reference_server.py"
@@ -33,19 +34,19 @@ class TargetBroken(Exception):
 @contextmanager
 def reference_directly() -> Iterator[str]:
     """The reference server, over HTTP."""
-    with _listening([sys.executable, str(REFERENCE), "--port", "0"]) as url:
+    with _listening([PYTHON, str(REFERENCE), "--port", "0"]) as url:
         yield url
 
 
 @contextmanager
 def reference_behind_gateway() -> Iterator[str]:
     """The gateway in passthrough mode, over HTTP; behind it the reference server, over stdio."""
-    servers = {"reference": {"command": sys.executable, "args": [str(REFERENCE), "--stdio"]}}
+    servers = {"reference": {"command": PYTHON, "args": [str(REFERENCE), "--stdio"]}}
     with tempfile.TemporaryDirectory() as folder:
         # JSON is YAML too. In a file named .json a gateway that knows no modes would pass over the key in silence.
         config = Path(folder) / "passthrough.yaml"
         config.write_text(json.dumps({"mode": "passthrough", "mcpServers": servers}), encoding="utf-8")
-        command = [str(LEAFGATE), "serve", "--transport", "http", "--port", "0", "--config", str(config)]
+        command = [PYTHON, str(LEAFGATE), "serve", "--transport", "http", "--port", "0", "--config", str(config)]
         with _listening(command) as url:
             yield url
 

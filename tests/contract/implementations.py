@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from warm_python import PYTHON
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).resolve().parent
 TIME_LIMIT: Final = 120
@@ -36,8 +38,8 @@ class Implementation:
         if self.name == "python":
             program = str(ROOT / ".venv" / "bin" / "leafgate")
             if command == "tool-id":
-                return [program, command]
-            return [program, _PYTHON_GROUP.get(command, "leaf"), command, *chosen, *flags]
+                return [PYTHON, program, command]
+            return [PYTHON, program, _PYTHON_GROUP.get(command, "leaf"), command, *chosen, *flags]
         return ["node", str(ROOT / "typescript" / "contract.mjs"), command, *chosen, *flags]
 
     def answer_raw(

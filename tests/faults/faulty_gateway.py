@@ -19,6 +19,7 @@ from typing import Any
 
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
+from warm_python import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAFGATE = ROOT / ".venv" / "bin" / "leafgate"
@@ -131,7 +132,7 @@ async def gateway(tmp_path: Path, *servers: Faulty, **client_options: Any) -> As
     log = tmp_path / "gateway.log"
     args = ["serve", "--config", str(_config(tmp_path, servers))]
     with log.open("w") as errlog, anyio.fail_after(2 * PATIENCE):
-        transport = stdio_client(StdioServerParameters(command=str(LEAFGATE), args=args), errlog=errlog)
+        transport = stdio_client(StdioServerParameters(command=PYTHON, args=[str(LEAFGATE), *args]), errlog=errlog)
         async with Client(transport, read_timeout_seconds=PATIENCE, **client_options) as client:
             yield Gate(client, log)
     assert [server.name for server in servers if server.is_running()] == []

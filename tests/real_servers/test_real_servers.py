@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, TextContent
 from published import LEAFGATE, require_installed, server_blocks
+from warm_python import PYTHON
 
 from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
@@ -72,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def behind(anyio_backend: str, folder: Path) -> AsyncIterator[Behind]:
     config = folder.parent / "published.json"
     config.write_text(json.dumps({"mcpServers": server_blocks(folder)}))
-    command = StdioServerParameters(command=str(LEAFGATE), args=["serve", "--config", str(config)])
+    command = StdioServerParameters(command=PYTHON, args=[str(LEAFGATE), "serve", "--config", str(config)])
     async with Client(command, read_timeout_seconds=PATIENCE) as client:
         yield Behind(client, folder)
 

@@ -12,7 +12,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,8 +23,9 @@ from connections import Connection, MetaToolConnection, TransparentConnection, T
 from mcp import StdioServerParameters
 from race.peers import FASTMCP, INSTALL_SECONDS, MCP_PROXY, PEERS, ROOT, program
 from race.peers import install as install_python
+from warm_python import PYTHON
 
-REFERENCE: Final = (sys.executable, str(ROOT / "tests" / "servers" / "reference_server.py"), "--rich")
+REFERENCE: Final = (PYTHON, str(ROOT / "tests" / "servers" / "reference_server.py"), "--rich")
 LEAFGATE: Final = str(ROOT / ".venv" / "bin" / "leafgate")
 NPM: Final = PEERS / "npm"
 SUPERGATEWAY: Final = "supergateway@4.0.0"
@@ -86,7 +86,7 @@ def _leafgate(mode: str, connection: type[Connection]) -> Subject:
         # A larger budget than the default one: what is withheld is read to its end in tens of pages, not hundreds.
         config = _written(folder / f"{mode}-{port}.yaml", {"mode": mode, "budget": BUDGET, **servers})
         listen = [] if transport == "stdio" else ["--transport", transport, "--port", str(port)]
-        return [LEAFGATE, "serve", *listen, "--log-level", "error", "--config", str(config)]
+        return [PYTHON, LEAFGATE, "serve", *listen, "--log-level", "error", "--config", str(config)]
 
     return Subject(f"leafgate {mode}", f"leafgate in mode {mode}", command, connection=connection)
 

@@ -20,6 +20,7 @@ import httpx2
 import pytest
 from gateways import LEAFGATE, READY_SECONDS, SERVERS, gateway_on_http
 from handshake_client import HandshakeClient, answer_in, text_in
+from warm_python import PYTHON
 
 MODERN = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}
 
@@ -127,7 +128,7 @@ def test_impatience_leaves_no_server_behind(tmp_path: Path, transport: str) -> N
 
 def started(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(LEAFGATE), "serve", "--transport", "http", *words],
+        [PYTHON, str(LEAFGATE), "serve", "--transport", "http", *words],
         capture_output=True,
         text=True,
         timeout=READY_SECONDS,

@@ -19,6 +19,7 @@ import pytest
 from gateways import LEAFGATE, ROOT, gateway_on_http, gateway_on_stdio, text_of
 from mcp import Client
 from real_servers.published import require_installed, server_blocks
+from warm_python import PYTHON
 
 from leafgate import ContextItem, ContextManager, ItemKind, Phase, load_mcp_session_jsonl
 from leafgate.maps.files import MapFiles
@@ -245,7 +246,7 @@ def test_the_ids_of_a_recorded_session_are_used(recorded: list[Recorded]) -> Non
 
 def test_a_recording_can_be_replayed_on_the_command_line(recorded: list[Recorded]) -> None:
     *_, memory = recorded
-    command = [str(LEAFGATE), "context", "replay", str(memory.file), "--budget", "2000", "--json"]
+    command = [PYTHON, str(LEAFGATE), "context", "replay", str(memory.file), "--budget", "2000", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(steps) > LEAST_EVENTS / 3

@@ -158,7 +158,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
     ],
 )
 def test_a_broken_store_ends_the_start(tmp_path: Path, state: str, told: str) -> None:
-    words = [str(LEAFGATE), "serve", "--transport", "http", "--port", "0", "--state", state]
+    words = [PYTHON, str(LEAFGATE), "serve", "--transport", "http", "--port", "0", "--state", state]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=READY_SECONDS, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith("leafgate: ")

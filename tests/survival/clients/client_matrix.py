@@ -17,7 +17,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from typing import Any, Final
 
 import bakery
 from client_environments import HERE, ROOT, Library
+from warm_python import PYTHON
 
 SIDES: Final = ("gateway", "passthrough", "direct")
 TRANSPORTS: Final = ("stdio", "http")
@@ -38,7 +38,7 @@ START_SECONDS: Final = 60
 LONGEST_LINE: Final = 2**25
 MIDDLE: Final = bakery.LINES // 2
 HANDLE: Final = re.compile(r'tool_view \{\\*"handle\\*": ?\\*"([\w-]+)')
-BAKERY: Final[Mapping[str, Any]] = {"command": sys.executable, "args": [str(HERE / "bakery.py")]}
+BAKERY: Final[Mapping[str, Any]] = {"command": PYTHON, "args": [str(HERE / "bakery.py")]}
 
 Target = Mapping[str, Any]
 
@@ -66,7 +66,7 @@ def targets(folder: Path, sides: Collection[str] = SIDES) -> Iterator[dict[str, 
     for side in sides:
         config = folder / f"{side}.json"
         config.write_text(json.dumps({"mode": side, "mcpServers": {"bakery": BAKERY}}))
-        commands[side] = [leafgate, "serve", "--config", str(config)]
+        commands[side] = [PYTHON, leafgate, "serve", "--config", str(config)]
     if "direct" in sides:
         commands["direct"] = [BAKERY["command"], *BAKERY["args"]]
     listening = {side: [*command, "--transport", "http", "--port", "0"] for side, command in commands.items()}
