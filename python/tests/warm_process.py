@@ -115,6 +115,11 @@ def run(command: dict[str, Any], files: list[int]) -> NoReturn:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    # ruff: disable[SIM115]
+    # New objects: those of this process know what kind of file was there before, such as one that can seek.
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["env"])

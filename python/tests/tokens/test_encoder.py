@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_metaspace_takes_exactly_one_space_away() -> None:
 
 
 @functools.cache
+@cache
 def plain_tiktoken(map_id: str) -> tiktoken.Encoding:
     document: dict[str, Any] = json.loads(FILES.find(map_id).path.read_bytes())
     token_map = FILES.load(map_id).map

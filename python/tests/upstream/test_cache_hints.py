@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from warm_python import PYTHON
 
 from leafgate.ports import MAX_TTL_MS, CacheHint, read_cache_hint
 from leafgate.upstream import ServerSpec, StdioServer, supervise
@@ -56,7 +56,7 @@ def write(file: Path, *tools: str, **hint: Any) -> None:
 
 @asynccontextmanager
 async def running(*commands: tuple[str, ...]) -> AsyncIterator[Fleet]:
-    servers = [StdioServer(sys.executable, (str(SERVER), *command)) for command in commands]
+    servers = [StdioServer(PYTHON, (str(SERVER), *command)) for command in commands]
     fleet = Fleet([ServerSpec(f"s{place}", server, timeout=20) for place, server in enumerate(servers)])
     async with fleet.running():
         await fleet.wait_for_start()
@@ -64,7 +64,7 @@ async def running(*commands: tuple[str, ...]) -> AsyncIterator[Fleet]:
 
 
 async def until(condition: Any) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110  the child is another process; there is no event to wait for
             await anyio.sleep(0.05)
 
