@@ -22,7 +22,7 @@ import numpy as np
 
 from leafgate.clean.invisibles import COMBINING, INVISIBLE, char_class
 from leafgate.clean.result import replace_spans
-from leafgate.clean.sieve import Places, either, named, one_of, rest, sequence, utf8, words
+from leafgate.clean.sieve import Places, either, named, one_of, rest, sequence, utf8, without_ascii, words
 from leafgate.data import check_types, load_table
 
 MARKER: Final = "chat-marker"
@@ -221,7 +221,6 @@ MARKER_NEEDLES: Final = _PATTERN.needles(_VARIANTS)
 # Windows: the parts of a text in which a marker may stand. No marker, and nothing that decides about one, is longer.
 
 _WINDOW: Final = 320
-_ASCII: Final = bytes(range(128))
 
 Window = tuple[int, int]
 
@@ -231,13 +230,10 @@ def find_windows(text: str, places: Places | None) -> Sequence[Window]:
 
     All of it, too, if it holds characters that are read as nothing: among them, a marker can have any length.
     """
-    if places is None:
+    if places is None or _DROPPED_CLASS.search(without_ascii(text)):
         return [(0, len(text))]
     if not text.isascii():
-        data = utf8(text)
-        if _DROPPED_CLASS.search(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
-            return [(0, len(text))]
-        continuations = np.flatnonzero((np.frombuffer(data, np.uint8) & 0xC0) == 0x80)
+        continuations = np.flatnonzero((np.frombuffer(utf8(text), np.uint8) & 0xC0) == 0x80)
         places = places - np.searchsorted(continuations, places)
     first = np.flatnonzero(np.diff(places, prepend=-2 * _WINDOW - 1) > 2 * _WINDOW)
     last = np.append(first[1:], len(places)) - 1

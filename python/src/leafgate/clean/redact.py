@@ -16,7 +16,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
-from leafgate.clean.secret_search import JOINT, Searcher, get_searcher, is_allowed
+from leafgate.clean.secret_judges import JOINT
+from leafgate.clean.secret_search import Searcher, get_searcher, is_allowed
 from leafgate.clean.secret_values import looks_secret, name_type
 from leafgate.clean.secrets import DEFAULT_PATTERNS, SecretPattern
 from leafgate.clean.sieve import utf8

@@ -156,19 +156,25 @@ def _unprinted_needles() -> Iterator[Needle]:
 _BODY = r"[^\x00-\x1f\x7f-\x9f]*"
 _STRING_END = r"(?:\x1b\\|\x9c)"
 _SEQUENCE = rf"""
-    (?:\x1b\[|\x9b(?=[0-?])) [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]   # CSI; its bare 8-bit form only with parameters
-  | (?:\x1b\]|\x9d) {_BODY} (?:\x07|{_STRING_END})                # OSC
-  | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}       # DCS SOS PM APC
-  | \x1b\[                                                        # CSI that goes nowhere
-  | \x1b[\ -/]{{1,4}}[0-~]                                        # character sets
-  | \x1b[0-Z\\\]^_`clmno|}}~]                                     # two-character functions
+    (?<=\x1b)(?:
+        \[ [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]                       # CSI
+      | \] {_BODY} (?:\x07|{_STRING_END})                          # OSC
+      | [PX^_] {_BODY} {_STRING_END}                               # DCS SOS PM APC
+      | \[                                                         # CSI that goes nowhere
+      | [\ -/]{{1,4}}[0-~]                                         # character sets
+      | [0-Z\\\]^_`clmno|}}~]                                      # two-character functions
+    )
+  | (?<=\x9b)(?=[0-?]) [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]          # the 8-bit forms; CSI only with parameters
+  | (?<=\x9d) {_BODY} (?:\x07|{_STRING_END})
+  | (?<=[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}
 """
 # A run of control characters ends before one that may open a sequence: one that no other control character follows.
+# Every match begins with a control character, so that a search passes over other characters quickly.
 _OPENERS: Final = (0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F)
 _CONTROL: Final = f"[{char_class(CONTROLS)}]"
 _OTHER: Final = f"[{char_class(without(CONTROLS, {*_OPENERS}))}]"
 _UNWANTED: Final = re.compile(
-    rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE
+    rf"{_CONTROL}(?:(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))*)", re.VERBOSE
 )
 
 
