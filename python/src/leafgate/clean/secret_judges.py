@@ -17,7 +17,9 @@ from leafgate.clean.secret_values import (
     has_checksum,
     is_example,
     is_placeholder,
+    is_plain_id,
     looks_like_basic_auth,
+    looks_like_private_key,
     looks_like_seed_phrase,
     looks_like_token,
     looks_mixed,
@@ -25,6 +27,7 @@ from leafgate.clean.secret_values import (
     looks_secret,
     looks_strong,
     name_type,
+    type_of_kind,
 )
 from leafgate.clean.secrets import SecretPattern
 
@@ -58,6 +61,8 @@ def judge_match(source: SecretPattern, match: re.Match[bytes], data: bytes, verd
         return list(_judge_assignment(match, data, verdicts))
     if source.judge == "cookies":
         return list(_judge_cookies(match))
+    if source.judge == "insert":
+        return list(_judge_insert(match, verdicts))
     group: str | int = "secret" if "secret" in match.re.groupindex else 0
     start, end = match.span(group)
     if source.judge == "strong":
@@ -96,6 +101,12 @@ _JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
     "password": lambda secret: looks_secret("password", secret, quoted=True),
     "strong": looks_strong,
     "seed": looks_like_seed_phrase,
+    "der": looks_like_private_key,
+    "random": lambda secret: looks_random(secret) and not is_placeholder(secret),
+    "random-mixed": lambda secret: looks_random(secret) and looks_mixed(secret.rstrip(b"=")),
+    "prose-key": lambda secret: looks_secret("token", secret, quoted=True) and not is_plain_id(secret),
+    "code": lambda secret: looks_secret("code", secret, quoted=True),
+    "codes": lambda secret: len(secret.split()) >= 3,
 }
 _SENTENCE_END: Final = re.compile(rb"(?:[.,;:)\]}|*_]|\\[nrt].*)+\Z", re.DOTALL)
 
@@ -161,7 +172,7 @@ def _judge_assignment(match: re.Match[bytes], data: bytes, verdicts: Verdicts) -
     if kind is None or (kind != "password" and (group == "phrase" or (is_call and not looks_random(data[start:end])))):
         return
     if verdicts.get(_is_secret, kind, data[start:end], not is_bare or is_element):
-        yield start, end, kind
+        yield start, end, type_of_kind(kind)
 
 
 # Cookies
@@ -179,6 +190,7 @@ def _judge_cookies(match: re.Match[bytes]) -> Iterator[Span]:
 # Tables
 
 _LONGEST_HEADER: Final = 1000
+_BLANKS: Final = rb"(?<=\S) {2,}(?=\S)"
 _MOST_VAIN_ROWS: Final = 1000  # rows in a row without a secret, after which the rest of a table is not read
 _COLUMN: Final = re.compile(rb"[^=:(){}<>'\"\\]{1,40}|[^=:{}<>'\"\\]{1,36}\(s\)")
 
@@ -189,7 +201,8 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
     start, end = _line_start(data, place), _line_end(data, place)
     header = data[start:end] if end - start <= _LONGEST_HEADER else b""
     separator = max((b"|", b"\t", b",", b";"), key=header.count)
-    names = [_plain_cell(cell) for cell in header.split(separator)]
+    split = re.compile(re.escape(separator) if separator in header else _BLANKS).split
+    names = [_plain_cell(cell) for cell in split(header)]
     columns = [name for name in names if name] if separator == b"|" else names
     kinds = {column: kind for column, name in enumerate(names) if (kind := name_type(name.decode("utf-8", "replace")))}
     if len(names) < 2 or not kinds or not all(map(_COLUMN.fullmatch, columns)):
@@ -198,7 +211,7 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
     rows = vain_rows = 0
     while (newline := NEWLINE.match(data, end)) and newline[0] != JOINT and vain_rows < _MOST_VAIN_ROWS:
         row_start, row_end = newline.end(), _line_end(data, newline.end())
-        cells = data[row_start:row_end].split(separator)
+        cells = split(data[row_start:row_end])
         if len(cells) != len(names):
             break
         end = row_end
@@ -209,8 +222,25 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
             if len(value) > 3 and verdicts.get(_is_secret, kind, value, True):
                 vain_rows = 0
                 at = data.index(value, row_start + sum(len(cell) + 1 for cell in cells[:column]))
-                spans.append((at, at + len(value), kind))
+                spans.append((at, at + len(value), type_of_kind(kind)))
     return spans, rows, end
+
+
+_ROW: Final = re.compile(rb"\((?:[^()']|'(?:[^'\\]|\\.|'')*')*\)")
+_SQL_VALUE: Final = re.compile(rb"\s*(?:N?'(?P<text>(?:[^'\\]|\\.|'')*)'|[^,()']*)\s*(?:,|\)\Z)", re.IGNORECASE)
+
+
+def _judge_insert(match: re.Match[bytes], verdicts: Verdicts) -> Iterator[Span]:
+    """Yield the values of an INSERT whose columns name secrets."""
+    names = (name.strip(b" `'\"[]").decode("utf-8", "replace") for name in match["columns"].split(b","))
+    kinds = [name_type(name) for name in names]
+    if not any(kinds):
+        return
+    for row in _ROW.finditer(match.string, *match.span("rows")):
+        values = _SQL_VALUE.finditer(match.string, row.start() + 1, row.end())
+        for kind, value in zip(kinds, values, strict=False):
+            if kind and value["text"] and verdicts.get(_is_secret, kind, value["text"], True):
+                yield *value.span("text"), type_of_kind(kind)
 
 
 def _line_end(data: bytes, place: int) -> int:

@@ -126,7 +126,7 @@ class _Compiled:
         text = lower if self.source.any_case else data
         found: list[_Places] = []
         for start in self.source.starts:
-            literal = utf8(start.lower() if self.source.any_case else start)
+            literal = utf8(start).lower() if self.source.any_case else utf8(start)
             if not literal.lower().startswith(head):
                 continue
             rest = places

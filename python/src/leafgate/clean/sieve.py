@@ -43,14 +43,13 @@ class Sieve:
         """Build automata and tables for `families`: name -> needles, each a sequence of sets of bytes."""
         self._tables: Final = tuple(np.zeros(65536, np.uint64) for _ in range(_REACH - 1))
         self._bits: Final[dict[str, int]] = dict.fromkeys(families, 0)
-        prefixes: dict[str, list[_Prefix]] = {family: [] for family in families}
+        families = {family: [tuple(map(tuple, needle)) for needle in needles] for family, needles in families.items()}
         for bit, (family, needle) in _with_bits(families):
             self._bits[family] |= bit
             self._add(np.uint64(bit), needle)
-            prefixes[family].append(needle)
         self._first: Final = self._tables[0].astype(bool)
-        self._automata: Final = {family: _compile(needles) for family, needles in prefixes.items()}
-        self._automaton: Final = _compile([needle for needles in prefixes.values() for needle in needles])
+        self._automata: Final = {family: _compile(needles) for family, needles in families.items()}
+        self._automaton: Final = _compile(needle for needles in families.values() for needle in needles)
 
     def _add(self, bit: np.uint64, needle: _Prefix) -> None:
         padded = (*needle, *(tuple(range(256)),) * (_REACH - len(needle)))
@@ -116,7 +115,7 @@ class Sieve:
         return places[inside], bits[inside]
 
 
-def _compile(needles: Sequence[_Prefix]) -> Any:
+def _compile(needles: Iterable[Needle]) -> Any:
     """Return an automaton that finds the first place where a needle begins."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
@@ -162,8 +161,8 @@ def without_ascii(text: str) -> str:
 
 def make_needle(literal: str, *, any_case: bool = False) -> Needle:
     """Return the needle for these characters in UTF-8."""
-    if any_case:
-        return tuple({ord(char.lower()), ord(char.upper())} for char in literal)
+    if any_case:  # of ASCII; other characters have one form here
+        return tuple({*bytes((byte,)).lower(), *bytes((byte,)).upper()} for byte in utf8(literal))
     return tuple((byte,) for byte in utf8(literal))
 
 
