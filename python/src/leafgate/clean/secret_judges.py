@@ -36,22 +36,32 @@ Span = tuple[int, int, str]  # start, end, type
 JOINT: Final = b"\xff"  # stands between strings that are searched together; it does not occur in UTF-8
 NEWLINE: Final = re.compile(rb"\r?\n|\\r\\n|\\n|\xff")
 _SHORT_BODY: Final = 8  # a shorter last part of a token is judged with the parts before it
+_PRESUMED: Final = 1000
+_REJECTION: Final = 10  # so many acceptances one rejection outweighs
 _MOST_DECODED: Final = 65536
 
 
 @dataclass
 class Verdicts:
-    """The verdicts of one search: a value is judged once. `holds_secret` searches what base64 stands for."""
+    """The verdicts of one search: a value is judged once. `holds_secret` searches what base64 stands for.
+
+    Where nearly all of very many values were secrets, the others count as secrets too: a dump of them is read quickly.
+    """
 
     holds_secret: Callable[[bytes], bool]
     _by_value: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _balance: dict[Callable[..., bool], int] = field(default_factory=dict)
 
     def get(self, decide: Callable[..., bool], *values: object) -> bool:
         """Return what `decide` says about the values."""
+        balance = self._balance.get(decide, 0)
+        if balance > _PRESUMED:
+            return True
         key = (decide, *values)
         verdict = self._by_value.get(key)
         if verdict is None:
             verdict = self._by_value[key] = decide(*values)
+            self._balance[decide] = balance + 1 if verdict else balance - _REJECTION
         return verdict
 
 
@@ -123,11 +133,10 @@ def _holds_secret(blob: bytes, verdicts: Verdicts) -> bool:
 
 # Names
 
-_NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}\Z")
+_NAME_BEFORE: Final = re.compile(rb"[A-Za-z0-9_.-]{0,60}+")
 _ESCAPE: Final = re.compile(rb"(?:\\(?:[nrtbfv0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|%[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)")
-_NAME_OF_VALUE: Final = re.compile(
-    rb"([A-Za-z_][\w-]{0,40})\\{0,3}['\"]?\s{0,3}[:=]\s{0,3}\\{0,3}['\"]?(?:W/)?\\{0,3}['\"]?\Z"
-)
+_BETWEEN: Final = b" \t\r\n\\'\""  # a name and its separator, or that and the value
+_NAME_REVERSED: Final = re.compile(rb"[\w-]{0,40}+")
 _OTHER_NAMES: Final = re.compile(
     rb"(?i)cursor|page|next|continu|etag|nonce|integrity|hash|digest|sha|checksum|(?:^|[_-])id$|_id$|[a-z]Id$|marker|sync|kid|public|"
     rb"class|src|href|filename|file|path|image|version|build|commit|revision|ref$|fingerprint"
@@ -135,17 +144,23 @@ _OTHER_NAMES: Final = re.compile(
 
 
 def start_of_word(before: re.Pattern[bytes], data: bytes, place: int, until: int | None = None) -> int:
-    """Return where the word around this place begins. The n of a \\n before it does not belong to it."""
-    match = before.search(data, max(0, place - 60), place)
-    start = match.start() if match else place
+    """Return where the word around this place begins; `before` matches its part before it, from right to left.
+
+    The n of a \\n before a word does not belong to it.
+    """
+    match = before.match(data[max(0, place - 60) : place][::-1])
+    start = place - (match.end() if match else 0)
     escape = _ESCAPE.match(data, max(0, start - 1), until or place)
     return escape.end() if escape else start
 
 
 def names_other(data: bytes, start: int) -> bool:
     """Is the word the value of a name that says it is something else than a secret?"""
-    match = _NAME_OF_VALUE.search(data, max(0, start - 52), start)
-    return match is not None and _OTHER_NAMES.search(match[1]) is not None
+    before = data[max(0, start - 60) : start].rstrip(_BETWEEN).removesuffix(b"W/").rstrip(_BETWEEN)
+    if not before.endswith((b":", b"=")):
+        return False
+    name = _NAME_REVERSED.match(before[:-1].rstrip(_BETWEEN)[::-1])
+    return name is not None and _OTHER_NAMES.search(name[0][::-1]) is not None
 
 
 def _judge_assignment(match: re.Match[bytes], data: bytes, verdicts: Verdicts) -> Iterator[Span]:

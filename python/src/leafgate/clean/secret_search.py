@@ -42,13 +42,14 @@ _LONG_WORD: Final = 16
 _LONGEST_LINE: Final = 400
 
 # What tries in vain may cost: so much for any text, and one unit more for so many bytes. A unit is about 0.2 µs.
-_FREE_COST: Final = 32_000
-_BYTES_PER_UNIT: Final = 6
+_FREE_COST: Final = 16_000
+_BYTES_PER_UNIT: Final = 10
 _SKIP_COST: Final = 1
 _FAILURE_COST: Final = 8
 _REJECTION_COST: Final = 24
 _LINE_COST: Final = 48  # of a pattern that reads on for a line
 _DECODING_COST: Final = 128
+_REFUND: Final = 128  # for a secret: text that is full of them is read completely
 
 _WORD_BYTES: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 _BREAK: Final = re.compile(rb"[\s'\"`,;&<>(){}\[\]|\\\xff]")
@@ -70,7 +71,7 @@ _IS_WORD: Final = _members(_ALPHANUMERIC + b"_")
 _IN_NAME: Final = _members(_ALPHANUMERIC + b"_-\xc3\xb1")
 _BEHIND_NAME: Final = _members(b" \t\"'`\\]")
 _SEPARATES: Final = _members(b":=,(>&vV\r\n")
-_WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}\Z")
+_WORD_START: Final = re.compile(rb"[A-Za-z0-9_-]{0,60}+")
 _BY_CONTEXT: Final = frozenset(("assignment", "strong", "password", "table"))
 _BY_FORM: Final = frozenset(("", "token", "checksum"))
 _LETTERS: Final = bytes(0x61 if byte in _ALPHANUMERIC else 0x20 for byte in range(256))
@@ -173,9 +174,12 @@ class _Search:
                     at = bisect_left(places, enough, at)
 
     def run_dense(self, each: _Compiled, places: Sequence[int]) -> bool:
-        """Accept all matches of a pattern that stands everywhere, if the first ones are secrets. Return if they are."""
+        """Accept all matches of a pattern that stands everywhere, if nearly all of the first are secrets.
+
+        Return whether they are.
+        """
         samples = [match for place in places[:_SAMPLES] if (match := each.regex.match(self.data, place))]
-        if len(samples) < _SAMPLES or not all(self._judge(each, match) for match in samples):
+        if sum(bool(self._judge(each, match)) for match in samples) < 0.9 * _SAMPLES:
             return False
         spans = [match.span() for place in places if (match := each.regex.match(self.data, place))]
         kind = each.source.type
@@ -216,6 +220,7 @@ class _Search:
         spans = self._judge(each, match)
         self.spans += spans
         for _, end, _ in spans:
+            self.cost = max(0, self.cost - _REFUND)
             self.ends.add(end)
             self.covered = max(self.covered, end)
             self.last_end[each] = max(end, self.last_end.get(each, 0))
@@ -226,6 +231,7 @@ class _Search:
         self.spans += spans
         self.last_end[each] = end
         self.cost += _FAILURE_COST * max(1, rows - len(spans))
+        self.cost = max(0, self.cost - _REFUND * len(spans))
 
 
 class Searcher:
@@ -263,7 +269,7 @@ class Searcher:
         search = _Search(data, Verdicts(lambda decoded: bool(self.find(decoded).spans)))
         self._try_beginnings(search)
         spans = search.spans
-        spans += self._in_long_words(data, search.verdicts)
+        spans += self._in_long_words(data, search.verdicts, {start for start, _, _ in spans})
         for each in self._anywhere:
             for match in each.regex.finditer(data):
                 spans += judge_match(each.source, match, data, search.verdicts)
@@ -305,7 +311,8 @@ class Searcher:
                 here = places[codes == code] if group else places
                 yield from ((each, each.thin_out(head, here, *texts)) for each in group)
 
-    def _in_long_words(self, data: bytes, verdicts: Verdicts) -> Iterator[Span]:
+    def _in_long_words(self, data: bytes, verdicts: Verdicts, known: set[int]) -> Iterator[Span]:
+        """Yield the tokens that only their form gives away, but for those that begin where a secret is known."""
         end = 0
         for run_start, run_end in _long_words(data):
             if run_start < end:
@@ -313,7 +320,7 @@ class Searcher:
             start = run_start
             if run_start and data[run_start - 1] in _CONTINUES:
                 start = start_of_word(_WORD_START, data, run_start, run_end)
-            if start and data[start - 1] in _JOINING:
+            if start in known or (start and data[start - 1] in _JOINING):
                 continue
             rest = _WORD_REST.match(data, run_end)
             end = rest.end() if rest else run_end

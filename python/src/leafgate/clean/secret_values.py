@@ -10,10 +10,9 @@ import binascii
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
+from operator import sub
 from typing import Final
 
 from leafgate.clean.secrets import EXAMPLE_PARTS, EXAMPLES, NAMES
@@ -119,7 +118,8 @@ def is_example(value: bytes) -> bool:
 
 def _is_sequence(value: bytes) -> bool:
     """Is this 1234567890abcdef or the like: does nearly every second character follow the one before it?"""
-    return sum(after - before in (0, 1) for before, after in pairwise(value)) > 0.4 * len(value)
+    steps = list(map(sub, value[1:], value))
+    return steps.count(0) + steps.count(1) > 0.4 * len(value)
 
 
 # Values that are
@@ -382,7 +382,11 @@ def looks_like_seed_phrase(value: bytes) -> bool:
     )
 
 
+_COUNTED: Final = tuple(count * math.log2(count) if count else 0.0 for count in range(1025))
+
+
 def bits_per_byte(value: bytes) -> float:
-    """Return Shannon's entropy of the bytes."""
+    """Return Shannon's entropy of the bytes, up to 1,024 of them."""
+    value = value[:1024]
     size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
+    return math.log2(size) - sum(map(_COUNTED.__getitem__, map(value.count, set(value)))) / size if size else 0.0
