@@ -8,7 +8,6 @@ of characters, a beginning that has failed several times is not tried again; and
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -42,9 +41,10 @@ _LONG_WORD: Final = 16
 _LONGEST_LINE: Final = 400
 
 # What tries in vain may cost: so much for any text, and one unit more for so many bytes. A unit is about 0.2 µs.
-_FREE_COST: Final = 16_000
-_BYTES_PER_UNIT: Final = 10
-_SKIP_COST: Final = 1
+_FREE_COST: Final = 12_000
+_BYTES_PER_UNIT: Final = 20
+_BATCH: Final = 16  # tries between looks at the budget
+_SKIP_COST: Final = 2
 _FAILURE_COST: Final = 8
 _REJECTION_COST: Final = 24
 _LINE_COST: Final = 48  # of a pattern that reads on for a line
@@ -161,17 +161,18 @@ class _Search:
     run_end: int = 0
     failures: dict[_Compiled, int] = field(default_factory=dict)  # in this run
 
-    def run(self, places: Sequence[int], owners: Sequence[_Compiled]) -> None:
-        """Try the patterns at their places, in order."""
-        at = 0
-        while at < len(places):
-            self._try(places[at], owners[at])
-            at += 1
-            if self.cost > _FREE_COST:
-                enough = (self.cost - _FREE_COST) * _BYTES_PER_UNIT
-                if at < len(places) and places[at] < enough:
-                    self.has_skipped = True
-                    at = bisect_left(places, enough, at)
+    def run(self, places: _Places, owners: _Places, patterns: Sequence[_Compiled]) -> None:
+        """Try at each place, in order, the pattern of that number."""
+        at, count = 0, len(places)
+        while at < count:
+            until = min(at + _BATCH, count)
+            for place, owner in zip(places[at:until].tolist(), owners[at:until].tolist(), strict=True):
+                self.try_at(place, patterns[owner])
+            at = until
+            enough = (self.cost - _FREE_COST) * _BYTES_PER_UNIT
+            if at < count and places[at] < enough:
+                self.has_skipped = True
+                at = int(np.searchsorted(places, enough))
 
     def run_dense(self, each: _Compiled, places: Sequence[int]) -> bool:
         """Accept all matches of a pattern that stands everywhere, if nearly all of the first are secrets.
@@ -186,7 +187,8 @@ class _Search:
         self.spans += [(start, end, kind) for start, end in spans]
         return True
 
-    def _try(self, place: int, each: _Compiled) -> None:
+    def try_at(self, place: int, each: _Compiled) -> None:
+        """Try a pattern whose beginning stands at this place."""
         if place >= self.run_end:
             broken = _BREAK.search(self.data, place + 1)
             self.run_end = broken.start() if broken else len(self.data)
@@ -277,28 +279,24 @@ class Searcher:
 
     def _try_beginnings(self, search: _Search) -> None:
         places = self._sieve.places(search.data)
-        if not places:
-            return
         if len(places) < _MANY:
             lower = search.data.lower()
-            tries = [
-                (place, each)
-                for place in places
-                for size in (_HEAD, _HEAD - 1)
-                for each in self._by_head.get(lower[place : place + size], ())
-            ]
-            search.run([place for place, _ in tries], [each for _, each in tries])
+            for place in map(int, places):
+                for size in (_HEAD, _HEAD - 1):
+                    for each in self._by_head.get(lower[place : place + size], ()):
+                        search.try_at(place, each)
             return
-        every: list[_Compiled] = []
+        patterns: list[_Compiled] = []
         parts: list[_Places] = []
-        for each, part in self._thin_out(search.data, np.array(places, np.intp)):
-            if not (each.is_form and len(part) > _DENSE and search.run_dense(each, part.tolist())):
-                every.append(each)
+        for each, part in self._thin_out(search.data, np.asarray(places, np.intp)):
+            if len(part) and not (each.is_form and len(part) > _DENSE and search.run_dense(each, part.tolist())):
+                patterns.append(each)
                 parts.append(part)
-        merged = np.concatenate(parts) if parts else np.zeros(0, np.intp)
-        order = np.argsort(merged, kind="stable")
-        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order]
-        search.run(merged[order].tolist(), [every[owner] for owner in owners.tolist()])
+        if parts:
+            merged = np.concatenate(parts)
+            order = np.argsort(merged, kind="stable")
+            owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            search.run(merged[order], owners[order], patterns)
 
     def _thin_out(self, data: bytes, places: _Places) -> Iterator[tuple[_Compiled, _Places]]:
         """Yield each pattern with the places where it may match, without most at which it cannot."""

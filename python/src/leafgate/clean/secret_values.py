@@ -36,7 +36,9 @@ _NAME_OF_SECRET: Final = re.compile(
 )
 _NAME_OF_TOKEN: Final = re.compile(rf"{_any(NAMES['token'])}(?:[_-]?(?:secret|value|key))?\d?$|(?:^|_)pat$|^bearer$")
 _NAME_OF_CODES: Final = re.compile(r"(?:recovery|backup|scratch|rescue|emergency)[_ -]?codes?$")
-_NAME_OF_ANY_KEY: Final = re.compile(r"(?:[a-z0-9]{2}|^s)[_. -]?key(?:[_-]?(?:base64|b64|hex|pem))?$|(?:p12|pfx|jks|pkcs12|keystore)\w*$")
+_NAME_OF_ANY_KEY: Final = re.compile(
+    r"(?:[a-z0-9]{2}|^s)[_. -]?key(?:[_-]?(?:base64|b64|hex|pem))?$|(?:p12|pfx|jks|pkcs12|keystore)\w*$"
+)
 _NAME_OF_AUTH: Final = re.compile(r"(?:^|[^a-z])_?auth$")
 _NAME_OF_OTHER: Final = re.compile(
     rf"(?:^|[_. -]){_any(NAMES['other'])}(?:[_. -](?:\w{{0,12}}[_-])?)?(?:token|key|secret|passw|auth$)"
@@ -156,13 +158,17 @@ def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
     if _UUID.fullmatch(value):
         return kind != "key"
     if kind == "key":  # of a name that does not say what it opens: only what is clearly random
-        return len(value) >= 20 and not _HEX.fullmatch(value) and looks_mixed(value.rstrip(b"=")) and looks_random(value)
+        return (
+            len(value) >= 20 and not _HEX.fullmatch(value) and looks_mixed(value.rstrip(b"=")) and looks_random(value)
+        )
     return looks_random(value)
 
 
 _CODE_FORM: Final = re.compile(rb"[A-Za-z]{0,12}[0-9][A-Za-z0-9-]{4,40}|[0-9a-f]{4,8}(?:-[0-9a-f]{4,8})+")
 # Words joined by hyphens, and a number. Names of things in a system read alike, but for the words in them.
-_PASSPHRASE: Final = re.compile(rb"(?:[A-Za-z]{3,12}[-_.+ ]){2,7}[0-9]{1,6}[!?]?|[0-9]{1,6}(?:[-_.+][A-Za-z]{3,12}){3,7}")
+_PASSPHRASE: Final = re.compile(
+    rb"(?:[A-Za-z]{3,12}[-_.+ ]){2,7}[0-9]{1,6}[!?]?|[0-9]{1,6}(?:[-_.+][A-Za-z]{3,12}){3,7}"
+)
 
 
 def _is_passphrase(value: bytes) -> bool:

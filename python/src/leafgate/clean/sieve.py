@@ -67,8 +67,8 @@ class Sieve:
         masks = {family: (bits & np.uint64(mask)).astype(bool) for family, mask in self._bits.items()}
         return {family: np.sort(places[mask]) for family, mask in masks.items() if mask.any()}
 
-    def places(self, data: bytes) -> list[int]:
-        """Return in order the places where a needle may begin."""
+    def places(self, data: bytes) -> list[int] | Places:
+        """Return in order the places where a needle may begin: a list if they are few, else an array."""
         result: list[int] = []
         start = 0
         for _ in range(_FEW + len(data) // _BYTES_PER_PLACE):
@@ -78,8 +78,7 @@ class Sieve:
             result.append(match.start())
             start = match.start() + 1
         places, _ = self._search(data)
-        result = np.sort(places).tolist()
-        return result
+        return np.sort(places)
 
     def find_texts(self, strings: Sequence[str]) -> set[str]:
         """Return the strings in which a needle may occur."""
