@@ -265,7 +265,7 @@ def _seconds(clean: Cleaner, text: str) -> float:
 
 
 def measure(data: Path = DATA) -> Section:
-    """Measure recall and wrong redactions beside detect-secrets and gitleaks, findings in real code, and hostile text."""
+    """Measure recall and wrong redactions beside two peers, findings in real code, and hostile text."""
     sets = {}
     if (data / "secrets_dev.jsonl").is_file():
         sets["development set"] = read_cases(data / "secrets_dev.jsonl")

@@ -144,9 +144,8 @@ _MIXED_WORD: Final = re.compile(rb"[A-Za-z]{2,}[0-9]{1,6}|(?:[A-Za-z]+[0-9]+){2,
 
 def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
     """Is this value a secret, given the kind that its name implies? Words, paths, expressions and ids are not."""
-    if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
-        return False
-    if not quoted and _CODE.fullmatch(value):
+    is_other = is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value)
+    if is_other or (not quoted and _CODE.fullmatch(value)):
         return False
     if kind == "password":
         return _looks_like_password(value)
@@ -155,12 +154,15 @@ def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
         return looks_like_basic_auth(value) or (slash != b"" and user.isalnum() and looks_strong(password))
     if kind == "code":
         return len(value) >= 6 and _CODE_FORM.fullmatch(value) is not None
+    return _looks_like_key(kind, value)
+
+
+def _looks_like_key(kind: str, value: bytes) -> bool:
     if _UUID.fullmatch(value):
         return kind != "key"
     if kind == "key":  # of a name that does not say what it opens: only what is clearly random
-        return (
-            len(value) >= 20 and not _HEX.fullmatch(value) and looks_mixed(value.rstrip(b"=")) and looks_random(value)
-        )
+        is_clear = len(value) >= 20 and not _HEX.fullmatch(value) and looks_mixed(value.rstrip(b"="))
+        return is_clear and looks_random(value)
     return looks_random(value)
 
 
