@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +29,9 @@ from leafgate.clean.redact import RedactPolicy, redact_json
 from leafgate.clean.secrets import DEFAULT_PATTERNS
 
 DATA: Final = Path(__file__).resolve().parents[3] / "shared" / "security"
+# Written by somebody who had not seen the table or the rules. Before the rules were extended with what it showed,
+# leafgate redacted 74.2 % of its 516 secrets and changed 1.1 % of its 270 other texts.
+BLIND: Final = Path(__file__).with_name("data") / "secrets_blind_a.jsonl"
 DETECT_SECRETS: Final = "detect-secrets==1.5.0"
 MB: Final = 1 << 20
 _TOKEN_JUDGES: Final = ("token", "checksum", "mixed")
@@ -149,7 +154,7 @@ def read_peer(cases: Sequence[Case]) -> Redact | str:
     problem = install(DETECT_SECRETS)
     if problem:
         return problem
-    texts = [case.value.get("text") or json.dumps(case.value.get("structured")) for case in cases]
+    texts = [_as_text(case) for case in cases]
     ran = subprocess.run(
         [str(program(DETECT_SECRETS, "python")), "-c", _PEER],
         input="".join(json.dumps(text) + "\n" for text in texts),
@@ -157,13 +162,43 @@ def read_peer(cases: Sequence[Case]) -> Redact | str:
     )  # fmt: skip
     if ran.returncode:
         return f"failed: {ran.stderr.strip()[-160:]}"
-    results = {}
-    for case, text, line in zip(cases, texts, ran.stdout.splitlines(), strict=True):
-        clean = text
-        for value in json.loads(line):
-            clean = clean.replace(value, "[found]")
-        results[id(case)] = case.value if clean == text else {"text": clean}
+    lines = ran.stdout.splitlines()
+    results = {id(case): _replace(case, json.loads(line)) for case, line in zip(cases, lines, strict=True)}
     return lambda case: results[id(case)]
+
+
+def read_gitleaks(cases: Sequence[Case]) -> tuple[str, Redact | str]:
+    """Return the version of an installed gitleaks, and how it redacts these cases with its own rules."""
+    gitleaks = shutil.which("gitleaks")
+    if gitleaks is None:
+        return "gitleaks", "not installed"
+    version = subprocess.run([gitleaks, "version"], capture_output=True, text=True, check=False, timeout=60)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, case in enumerate(cases):
+            Path(folder, f"{number}.txt").write_text(_as_text(case), "utf-8")
+        report = Path(folder, "report.json")
+        options = ["--no-git", "--source", folder, "--report-path", str(report), "--exit-code", "0"]
+        ran = subprocess.run([gitleaks, "detect", *options], capture_output=True, text=True, check=False, timeout=600)
+        if ran.returncode or not report.is_file():
+            return f"gitleaks {version.stdout.strip()}", f"failed: {ran.stderr.strip()[-160:]}"
+        findings = json.loads(report.read_text("utf-8"))
+    secrets: dict[int, list[str]] = {}
+    for finding in findings:
+        secrets.setdefault(int(Path(finding["File"]).stem), []).append(finding["Secret"])
+    results = {id(case): _replace(case, secrets.get(number, ())) for number, case in enumerate(cases)}
+    return f"gitleaks {version.stdout.strip()}", lambda case: results[id(case)]
+
+
+def _as_text(case: Case) -> str:
+    return case.value.get("text") or json.dumps(case.value.get("structured"))
+
+
+def _replace(case: Case, found: Iterable[str]) -> Any:
+    """Return the value of a case without what a peer found in its text."""
+    text = clean = _as_text(case)
+    for value in found:
+        clean = clean.replace(value, "[found]")
+    return case.value if clean == text else {"text": clean}
 
 
 def count_wrong_findings(limit: int = 10 * MB) -> tuple[int, int]:
@@ -230,18 +265,21 @@ def _seconds(clean: Cleaner, text: str) -> float:
 
 
 def measure(data: Path = DATA) -> Section:
-    """Measure recall and wrong redactions beside detect-secrets, findings in real code, and hostile text."""
+    """Measure recall and wrong redactions beside two peers, findings in real code, and hostile text."""
     sets = {}
     if (data / "secrets_dev.jsonl").is_file():
         sets["development set"] = read_cases(data / "secrets_dev.jsonl")
+    sets["a set by other hands"] = read_cases(BLIND)
     sets |= generate()
     every = [case for cases in sets.values() for case in cases]
     peer = read_peer(every)
+    version, gitleaks = read_gitleaks(every)
     rows, notes = [], []
     for name, cases in sets.items():
         own, wrong = score(cases, lambda case: redact_json(case.value).value)
         general, _ = score(cases, lambda case: redact_json(case.value, UNLISTED).value)
-        rows.append((name, own, general, peer if isinstance(peer, str) else score(cases, peer)[0]))
+        peers = (each if isinstance(each, str) else score(cases, each)[0] for each in (peer, gitleaks))
+        rows.append((name, own, general, *peers))
         if wrong:
             notes.append(f"{name}, not right: {', '.join(f'`{kind}`' for kind in wrong[:20])}".replace("\n", "\\n"))
     size, findings = count_wrong_findings()
@@ -255,13 +293,16 @@ def measure(data: Path = DATA) -> Section:
         + "; ".join(f"`{name}` {ratio:.0f}" for ratio, name in ratios[:3])
         + "."
     )
-    notes.append("gitleaks' public rules are not measured here: they are not installed from a package.")
+    notes.append(
+        "On the set by other hands, the figure before its misses were studied was 74.2 % of 516, and 1.1 % of 270 "
+        "changed; that is the figure for what leafgate had not seen."
+    )
     return Section(
         "Secrets",
         "A secret counts as redacted if no third of it is left; a text without secrets must come out unchanged. "
         "The generated sets have random values, but their author knew the table of kinds. The third column is leafgate "
         "without that table, with its general rules only: what to expect of kinds that are not listed.",
-        ("set", "leafgate", "without its table of kinds", "detect-secrets 1.5.0"),
+        ("set", "leafgate", "without its table of kinds", "detect-secrets 1.5.0", version),
         tuple(rows),
         tuple(notes),
     )

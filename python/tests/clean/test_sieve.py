@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leafgate.clean import markers, sanitize
 from leafgate.clean.sanitize import DEFAULT, sanitize_json, sanitize_text
-from leafgate.clean.sieve import Expression, Sieve, either, make_needle, one_of, rest, sequence, utf8, words
+from leafgate.clean.sieve import Expression, Places, Sieve, either, make_needle, one_of, rest, sequence, utf8, words
 
 SIEVE = Sieve(
     {
@@ -30,10 +30,22 @@ def test_a_needle_is_always_found(before: bytes, needle: bytes, after: bytes) ->
 
 
 def test_families() -> None:
-    assert SIEVE.families(b"nothing here") == set()
-    assert SIEVE.families(b"a <| b") == {"pair"}
-    assert SIEVE.families(b"my Password\x7f") == {"word", "byte"}
-    assert SIEVE.families(b"") == set()
+    assert SIEVE.families(b"nothing here") == SIEVE.families(b"") == {}
+    assert SIEVE.families(b"a <| b") == {"pair": None}
+    assert SIEVE.families(b"my Password\x7f") == {"word": None, "byte": None}
+    long = SIEVE.families(b"my Password <|" + b"-" * 100_000 + b"<|")
+    assert {family: places.tolist() for family, places in long.items() if places is not None} == {
+        "word": [3],
+        "pair": [12, 100_014],
+    }
+
+
+@given(st.lists(st.sampled_from([b"pass", b"KEY", b"key", b"<|", b"-" * 99]), max_size=60))
+def test_few_places_are_found_as_many_are(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    few = list(SIEVE.places(data))
+    many = list(SIEVE.places(b"key" * 30_000 + data))[30_000:]
+    assert many == [place + 90_000 for place in few]
 
 
 @given(st.lists(st.sampled_from(["", "a", "é", "漢字", "pass", "xkey", "<|é", "\x7f", "plain words"]), max_size=8))
@@ -50,6 +62,8 @@ PATTERNS: dict[str, Expression] = {
     "linked": either(*sanitize._LINKS),
 }
 WORDS = "plain words. " * 40
+LONG = WORDS * 16
+EVERYTHING: dict[str, Places | None] = dict.fromkeys(("unprinted", "linked", "marked", "escaped"))
 _LETTERS = "".join(chr(point) for point in range(0x1D41A, 0x1D434))  # 𝐚 to 𝐳, which fold to a to z
 
 
@@ -75,6 +89,7 @@ def test_a_sieve_finds_whatever_its_pattern_matches(data: st.DataObject, before:
     for family in PATTERNS:
         text = before + data.draw(matches(family))
         assert family in sanitize._SIEVE.families(utf8(WORDS + text)), text
+        assert family in sanitize._SIEVE.families(utf8(LONG + text)), text
 
 
 @settings(max_examples=300, deadline=None)
@@ -83,10 +98,9 @@ def test_a_sieve_finds_whatever_its_pattern_matches(data: st.DataObject, before:
 @example("<user|>")
 @given(st.one_of(matches("marked"), matches("escaped"), st.text(max_size=12), st.sampled_from(["\u200b", "\x1b[0m"])))
 def test_texts_are_cleaned_as_if_every_stage_ran(text: str) -> None:
-    """Long texts and JSON go through the sieve, short texts do not; the stages alone decide what changes."""
-    everything = ("unprinted", "linked", "marked", "escaped")
-    for long in (text, f"{WORDS}\n{text}\n{WORDS}"):
-        whole = sanitize._sanitize(long, DEFAULT, everything)
+    """Of long texts, the stages read only what is near a needle; they must find what they find in all of it."""
+    for long in (text, f"{WORDS}\n{text}\n{WORDS}", f"{LONG}\n{text} {text}é\n{LONG}{text}"):
+        whole = sanitize._sanitize(long, DEFAULT, EVERYTHING)
         assert sanitize_text(long) == whole
         cleaned: Any = sanitize_json({"text": [long]}).value
         assert cleaned == {"text": [whole.value]}
@@ -97,7 +111,7 @@ def test_every_character_that_reads_as_the_first_of_a_marker_is_a_needle() -> No
     folded = (chr(point) for point in range(0x80, 0x30000) if not 0xD800 <= point <= 0xDFFF)
     others = {char for char in folded if markers._fold(char)[:1] in firsts}
     assert others
-    missed = {char for char in others if not markers.MARKER_OPENER.match(char)}
+    missed = {char for char in others if "marked" not in sanitize._SIEVE.families(utf8(char))}
     assert missed == set(), {unicodedata.name(char, "?") for char in missed}
 
 

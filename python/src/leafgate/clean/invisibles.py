@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
+from leafgate.clean.sieve import without_ascii
 from leafgate.data import load_table
 
 Ranges = tuple[tuple[int, int], ...]
@@ -110,11 +111,12 @@ _musical = _matcher("musical")
 
 def strip_invisibles(text: str) -> tuple[str, dict[str, int]]:
     """Remove invisible characters that mean nothing where they stand; lone surrogates become U+FFFD."""
-    if not _RUN.search(text) and not _LONE.search(text):
+    others = without_ascii(text)
+    if not _RUN.search(others) and not _LONE.search(others):
         return text, {}
     text, surrogates = _LONE.subn(_REPLACEMENT, text)
     counts: Counter[str] = Counter({SURROGATE: surrogates} if surrogates else {})
-    counts.update(kinds_of(text, plain := _PLAIN if _RIGHT_TO_LEFT.search(text) else _PLAIN_LEFT_TO_RIGHT))
+    counts.update(kinds_of(text, plain := _PLAIN if _RIGHT_TO_LEFT.search(others) else _PLAIN_LEFT_TO_RIGHT))
     text = plain.sub("", text)
     parts = _RUN.split(text)
     judged: dict[tuple[str, str, str], str] = {}  # a run is judged once for the same neighbours, unless it may direct

@@ -20,9 +20,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from leafgate.clean.invisibles import COMBINING, INVISIBLE
+from leafgate.clean.invisibles import COMBINING, INVISIBLE, char_class
 from leafgate.clean.result import replace_spans
-from leafgate.clean.sieve import either, named, one_of, rest, sequence, words
+from leafgate.clean.sieve import Places, either, named, one_of, rest, sequence, utf8, without_ascii, words
 from leafgate.data import check_types, load_table
 
 MARKER: Final = "chat-marker"
@@ -43,6 +43,8 @@ _READ_AS: Final = {
 _DROPPED: Final = frozenset(
     {"\ufffd", *(chr(point) for low, high in (*COMBINING, *INVISIBLE) for point in range(low, min(high, 0xE01EF) + 1))}
 )
+
+_DROPPED_CLASS: Final = re.compile(f"[\ufffd{char_class(COMBINING, INVISIBLE)}]")
 
 
 def shadow(text: str) -> str:
@@ -214,18 +216,40 @@ _Span = tuple[int, int, str]
 
 
 MARKER_NEEDLES: Final = _PATTERN.needles(_VARIANTS)
-MARKER_OPENER: Final = re.compile(f"[{_PATTERN.first_char(_VARIANTS)}]")
 
 
-def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
+# Windows: the parts of a text in which a marker may stand. No marker, and nothing that decides about one, is longer.
+
+_WINDOW: Final = 320
+
+Window = tuple[int, int]
+
+
+def find_windows(text: str, places: Places | None) -> Sequence[Window]:
+    """Return the parts of a text around these places of its UTF-8 form; all of it if they are not known.
+
+    All of it, too, if it holds characters that are read as nothing: among them, a marker can have any length.
+    """
+    if places is None or _DROPPED_CLASS.search(without_ascii(text)):
+        return [(0, len(text))]
+    if not text.isascii():
+        continuations = np.flatnonzero((np.frombuffer(utf8(text), np.uint8) & 0xC0) == 0x80)
+        places = places - np.searchsorted(continuations, places)
+    first = np.flatnonzero(np.diff(places, prepend=-2 * _WINDOW - 1) > 2 * _WINDOW)
+    last = np.append(first[1:], len(places)) - 1
+    starts, ends = np.maximum(places[first] - _WINDOW, 0), np.minimum(places[last] + _WINDOW, len(text))
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def neutralise_markers(text: str, windows: Sequence[Window] | None = None) -> tuple[str, dict[str, int]]:
     """Replace the delimiters of every marker by ‹ and ›."""
-    found = _find_markers(_View(text))
+    found = _find_in_windows(text, windows)
     spans, count = found.spans, len(found.spans)
     while spans:
         text = replace_spans(text, spans)
         # A free name may itself be a marker, which is visible now: <|__system__|>
         has_inner = any(_MARKERS.search(shadow(inert)) for inert in {inert for _, _, inert in spans})
-        spans = _find_markers(_View(text)).spans if has_inner else []
+        spans = _find_in_windows(text).spans if has_inner else []
         count += len(spans)
     if found.has_sentence_marks and (_SENTENCE_FAMILY in found.families or text.count("s>") > _MOST_STRIKES):
         text, more = _SENTENCE_MARKS.subn(r"‹\1s›", text)
@@ -239,7 +263,7 @@ def neutralise_markers(text: str) -> tuple[str, dict[str, int]]:
 
 def find_markers(text: str, own: TokenFinder) -> Sequence[_Span]:
     """Return the spans of markers and of a reader's own tokens, with their inert forms. `<s>` is not among them."""
-    return [*_find_markers(_View(text)).spans, *own.spans(text)]
+    return [*_find_in_windows(text).spans, *own.spans(text)]
 
 
 def neutralise_turns(text: str) -> tuple[str, int]:
@@ -256,14 +280,42 @@ class _Found:
     has_sentence_marks: bool
 
 
-def _find_markers(view: _View) -> _Found:
-    """Find the markers.
+def _find_in_windows(text: str, windows: Sequence[Window] | None = None) -> _Found:
+    """Find the markers in these parts of a text, or in all of it.
 
     Each different match is judged once: a hostile text may hold millions.
     """
     judged: dict[str, _Token | None] = {}
-    places: list[tuple[int, int]] = []
-    tokens: list[_Token] = []
+    inert_forms: dict[str, str | None] = {}
+    families: set[str] = set()
+    spans: list[_Span] = []
+    lonely: list[tuple[_Span, _Token]] = []
+    for offset, until in windows or [(0, len(text))]:
+        view = _View(text[offset:until])
+        tokens = list(_find_tokens(view, judged))
+        places = view.spans([place for place, _ in tokens])
+        for (place, token), (start, end) in zip(tokens, places, strict=True):
+            raw = view.source[start:end]
+            if raw not in inert_forms:
+                inert_forms[raw] = inert = _write_inert(view, place, token)
+                families |= token.families if inert and not token.needs_company else set()
+            inert = inert_forms[raw]
+            if inert is None or (
+                raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])
+            ):
+                continue
+            span = start + offset, end + offset, inert
+            if not token.needs_company or _JSON_OBJECT.match(view.text, place[1]):
+                spans.append(span)
+            else:
+                lonely.append((span, token))
+    company = [span for span, token in lonely if token.families & families]
+    spans = sorted((*spans, *company)) if company else spans
+    return _Found(spans, families, has_sentence_marks=_SENTENCE_MARK in judged.values())
+
+
+def _find_tokens(view: _View, judged: dict[str, _Token | None]) -> Iterator[tuple[tuple[int, int], _Token]]:
+    """Yield the tokens of a view with their places."""
     start: int | None = 0
     while start is not None:
         matches, start = _MARKERS.finditer(view.text, start), None
@@ -273,29 +325,7 @@ def _find_markers(view: _View) -> _Found:
             if token is None:
                 start = match.start() + 1  # another marker may begin inside
                 break
-            places.append(match.span())
-            tokens.append(token)
-    families: set[str] = set()
-    spans: list[_Span] = []
-    lonely: list[tuple[_Span, _Token]] = []
-    inert_forms: dict[str, str | None] = {}
-    for place, token, (start, end) in zip(places, tokens, view.spans(places), strict=True):
-        raw = view.source[start:end]
-        if raw not in inert_forms:
-            inert_forms[raw] = inert = _write_inert(view, place, token)
-            families |= token.families if inert and not token.needs_company else set()
-        inert = inert_forms[raw]
-        if inert is None or (
-            raw[0] == "[" and raw.islower() and _LIST.search(view.text, max(0, place[0] - 8), place[0])
-        ):
-            continue
-        if not token.needs_company or _JSON_OBJECT.match(view.text, place[1]):
-            spans.append((start, end, inert))
-        else:
-            lonely.append(((start, end, inert), token))
-    company = [span for span, token in lonely if token.families & families]
-    spans = sorted((*spans, *company)) if company else spans
-    return _Found(spans, families, has_sentence_marks=_SENTENCE_MARK in judged.values())
+            yield match.span(), token
 
 
 def _judge(match: re.Match[str]) -> _Token | None:
@@ -397,13 +427,22 @@ _ALL_ESCAPES: Final = re.compile(f"{_ESCAPE.regex}|&(?:amp;){{0,4}}[lg]t;", re.I
 ESCAPE_NEEDLES: Final = _ESCAPE.needles({})
 
 
-def neutralise_escaped_markers(text: str) -> tuple[str, dict[str, int]]:
+def neutralise_escaped_markers(text: str, windows: Sequence[Window] | None = None) -> tuple[str, dict[str, int]]:
     """Make the markers inert that are written with escapes. Other escapes stay as they are."""
+    spans = [
+        (start + offset, end + offset, inert)
+        for offset, until in windows or [(0, len(text))]
+        for start, end, inert in _find_escaped_markers(text[offset:until])
+    ]
+    return replace_spans(text, spans), {MARKER: len(spans)} if spans else {}
+
+
+def _find_escaped_markers(text: str) -> Iterator[_Span]:
     if not _ESCAPES.search(text):
-        return text, {}
-    found = _find_markers(_View(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text))).spans
+        return
+    found = _find_in_windows(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text)).spans
     if not found:
-        return text, {}
+        return
     views, sources = _align(text)
 
     def locate(place: int) -> tuple[int, int]:
@@ -415,8 +454,7 @@ def neutralise_escaped_markers(text: str) -> tuple[str, dict[str, int]]:
         return start, start + 1
 
     candidates = ((locate(start)[0], locate(end - 1)[1], inert) for start, end, inert in found)
-    spans = [span for span in candidates if _ESCAPES.search(text, *span[:2])]
-    return replace_spans(text, spans), {MARKER: len(spans)} if spans else {}
+    yield from (span for span in candidates if _ESCAPES.search(text, *span[:2]))
 
 
 def _align(text: str) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ finds the few places where a secret may begin, and patterns are tried only there
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -16,13 +17,15 @@ from itertools import accumulate
 from typing import Any, Final
 
 from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
-from leafgate.clean.secret_search import JOINT, Searcher, get_searcher, is_allowed
-from leafgate.clean.secret_values import looks_secret, name_type
+from leafgate.clean.secret_judges import JOINT
+from leafgate.clean.secret_search import Searcher, get_searcher, is_allowed
+from leafgate.clean.secret_values import looks_secret, name_type, type_of_kind
 from leafgate.clean.secrets import DEFAULT_PATTERNS, SecretPattern
 from leafgate.clean.sieve import utf8
 
 # A mark can separate two secrets that were written as one word; the second is then visible only in the next round.
 _ROUNDS: Final = 8
+_LONGEST_JSON: Final = 1 << 16  # characters of a text that is read as JSON
 _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
 
@@ -46,7 +49,43 @@ DEFAULT: Final = RedactPolicy()
 def redact_text(text: str, policy: RedactPolicy = DEFAULT) -> Cleaned[str]:
     """Replace each secret of a text by its mark."""
     (result,) = _redact_texts([text], policy)
-    return result
+    return _redact_json_text(result, policy)
+
+
+def _redact_json_text(before: Cleaned[str], policy: RedactPolicy) -> Cleaned[str]:
+    """Redact also what its names give away in a text that is JSON, not too long. Its form stays as it was written."""
+    text = before.value
+    if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]", "\n") or len(text) > _LONGEST_JSON:
+        return before
+    if not policy.searcher.find_texts([text]):
+        return before
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return before
+    secrets: dict[str, str] = {}
+
+    def look(string: str, name: str | None) -> str:
+        kind = _kind_by_name(string, name, policy)
+        if kind:
+            secrets[string] = kind
+        return string
+
+    map_strings(value, look, policy.max_depth)
+    counts: Counter[str] = Counter(before.report.redacted)
+    for secret, kind in secrets.items():
+        for form in {json.dumps(secret), json.dumps(secret, ensure_ascii=False)}:
+            counts[kind] += text.count(form)
+            text = text.replace(form, f'"{mark(kind)}"')
+    return Cleaned(text, CleaningReport(redacted=dict(+counts))) if text != before.value else before
+
+
+def _kind_by_name(text: str, name: str | None, policy: RedactPolicy) -> str | None:
+    """Return the type of the secret that a string is because of its name, or None."""
+    kind = name_type(name) if name is not None else None
+    data = utf8(text)
+    is_secret = kind and looks_secret(kind, data, quoted=True) and not is_allowed(data, policy.allow)
+    return type_of_kind(kind) if kind and is_secret else None
 
 
 def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> Cleaned[Any]:
@@ -57,16 +96,18 @@ def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> Cleaned[Any]:
     if not suspects and not strings.too_deep:
         return Cleaned(value)
     texts = list(suspects)
-    results = dict(zip(texts, _redact_texts(texts, policy), strict=True))
+    results = {
+        text: _redact_json_text(result, policy)
+        for text, result in zip(texts, _redact_texts(texts, policy), strict=True)
+    }
     counts: Counter[str] = Counter()
 
     def clean(text: str, name: str | None) -> str:
         if text not in suspects and name not in suspects:
             return text
-        kind = name_type(name) if name is not None else None
-        data = utf8(text)
         result = results.get(text) or Cleaned(text)
-        if kind and looks_secret(kind, data, quoted=True) and not is_allowed(data, policy.allow):
+        kind = _kind_by_name(text, name, policy)
+        if kind:
             kinds = list(result.report.redacted)
             if len(kinds) == 1 and result.value == mark(kinds[0]):
                 kind = kinds[0]  # the form of the value is more specific than its name

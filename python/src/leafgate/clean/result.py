@@ -19,6 +19,7 @@ DEPTH: Final = "too-deep"  # the kind under which withheld subtrees are counted
 
 _VALUE_KEYS: Final = frozenset(("value", "val"))
 _NAME_KEYS: Final = ("name", "key", "Name", "Key", "variable", "field", "property", "label", "header", "parameter")
+_PRIVATE_MEMBERS: Final = frozenset(("d", "k", "p", "q", "dp", "dq", "qi"))  # of a JSON Web Key
 _ROW_KEYS: Final = frozenset(("rows", "data", "values", "records", "items"))
 _COLUMN_KEYS: Final = ("columns", "headers", "header", "fields", "column_names", "columnNames")
 
@@ -109,7 +110,7 @@ def map_strings(value: Any, clean: CleanString, max_depth: int = MAX_DEPTH) -> t
             members: dict[Any, Any] = dict.fromkeys(keys)
             target[slot] = members
             pending.extend(
-                (members, key, item, depth + 1, _name_of(old, source))
+                (members, key, item, depth + 1, _name_of(old, source, name))
                 for key, (old, item) in zip(keys, source.items(), strict=True)
             )
         else:
@@ -126,14 +127,17 @@ def _is_container(value: Any) -> bool:
     return isinstance(value, _CONTAINERS)
 
 
-def _name_of(key: Any, source: Mapping[Any, Any]) -> str | tuple[str, ...] | None:
-    """Return the name of a member's value: its key, but in {"name": NAME, "value": ...} the NAME, and for the rows of a
-    table the names of its columns."""
+def _name_of(key: Any, source: Mapping[Any, Any], outer: object) -> str | tuple[str, ...] | None:
+    """Return the name of a member's value: its key, but in {"name": NAME, "value": ...} the NAME, in NAME: {"value":
+    ...} the name of the object, and for the rows of a table the names of its columns."""
     if not isinstance(key, str):
         return None
     plain = key.lower()
     if plain in _VALUE_KEYS:
-        return next((source[name] for name in _NAME_KEYS if isinstance(source.get(name), str)), key)
+        default = outer if isinstance(outer, str) else key
+        return next((source[name] for name in _NAME_KEYS if isinstance(source.get(name), str)), default)
+    if key in _PRIVATE_MEMBERS and "kty" in source:
+        return "private_key"
     if plain in _ROW_KEYS:
         columns = next((source[name] for name in _COLUMN_KEYS if isinstance(source.get(name), list)), ())
         if columns and all(isinstance(column, dict) for column in columns):

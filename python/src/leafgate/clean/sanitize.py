@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -19,14 +19,14 @@ from leafgate.clean.markers import (
     ESCAPE_NEEDLES,
     MARKER,
     MARKER_NEEDLES,
-    MARKER_OPENER,
     TokenFinder,
+    find_windows,
     neutralise_escaped_markers,
     neutralise_markers,
     neutralise_turns,
 )
 from leafgate.clean.result import DEPTH, MAX_DEPTH, Cleaned, CleaningReport, all_strings, map_strings, replace_spans
-from leafgate.clean.sieve import Needle, Sieve, either, one_of, rest, sequence, utf8
+from leafgate.clean.sieve import Needle, Places, Sieve, either, one_of, rest, sequence, utf8
 
 SEQUENCE: Final = "escape-sequence"
 CONTROL: Final = "control"
@@ -57,28 +57,34 @@ DEFAULT: Final = SanitizePolicy()
 
 def sanitize_text(text: str, policy: SanitizePolicy = DEFAULT) -> Cleaned[str]:
     """Sanitize a text."""
-    return _sanitize(text, policy, _find_work(text))
+    return _sanitize(text, policy, _SIEVE.families(utf8(text)))
 
 
-def _sanitize(text: str, policy: SanitizePolicy, work: Collection[str]) -> Cleaned[str]:
+def _sanitize(text: str, policy: SanitizePolicy, work: Mapping[str, Places | None]) -> Cleaned[str]:
+    """Run the stages for which there is work: the families of needles in the text, and where they stand if known."""
     if not work and not policy.escape_html and not policy.legacy_turns and not policy.tokens:
         return Cleaned(text)
     removed: Counter[str] = Counter()
     flagged: dict[str, int] = {}
-    is_unprinted = _UNPRINTED in work
-    stages = (
-        (is_unprinted, strip_escapes),
-        (is_unprinted, strip_invisibles),
-        (bool(policy.tokens), policy.token_finder.neutralise),
-        (is_unprinted or _MARKED in work, neutralise_markers),
-        (is_unprinted or _ESCAPED in work, neutralise_escaped_markers),
-        (bool(policy.tokens), policy.token_finder.neutralise),
-    )
-    for is_needed, clean in stages:
-        if is_needed:
-            text, counts = clean(text)
-            removed.update(counts)
-    if is_unprinted or _LINKED in work:
+
+    def run(stage: Callable[[str], tuple[str, dict[str, int]]]) -> None:
+        nonlocal text, work
+        before = text
+        text, counts = stage(text)
+        removed.update(counts)
+        if text != before:  # the places are those of the text before
+            work = _SIEVE.families(utf8(text))
+
+    if _UNPRINTED in work:
+        run(strip_escapes)
+        run(strip_invisibles)
+    run(policy.token_finder.neutralise)
+    if _MARKED in work:
+        run(lambda text: neutralise_markers(text, find_windows(text, work[_MARKED])))
+    if _ESCAPED in work:
+        run(lambda text: neutralise_escaped_markers(text, find_windows(text, work[_ESCAPED])))
+    run(policy.token_finder.neutralise)
+    if _LINKED in work:
         text, links = check_links(text, policy.links, policy.trusted_hosts)
         if links and policy.links == "flag":
             flagged[LINK] = links
@@ -128,7 +134,6 @@ _UNPRINTED: Final = "unprinted"
 _LINKED: Final = "linked"
 _MARKED: Final = "marked"
 _ESCAPED: Final = "escaped"
-_SHORT: Final = 300  # characters below which regular expressions are quicker
 
 
 def _unprinted_needles() -> Iterator[Needle]:
@@ -144,13 +149,6 @@ def _unprinted_needles() -> Iterator[Needle]:
     yield from ((*((byte,) for byte in head), tuple(lasts)) for head, lasts in heads.items())
 
 
-def _find_work(text: str) -> Collection[str]:
-    """Return the families of needles that the text may hold."""
-    if len(text) >= _SHORT:
-        return _SIEVE.families(utf8(text))
-    return [family for family, sign in _SIGNS.items() if sign.search(text)]
-
-
 # Terminal sequences and control characters
 
 # A string sequence (OSC, DCS, ...) ends at its terminator or is not one: its body holds no control character and no
@@ -158,19 +156,25 @@ def _find_work(text: str) -> Collection[str]:
 _BODY = r"[^\x00-\x1f\x7f-\x9f]*"
 _STRING_END = r"(?:\x1b\\|\x9c)"
 _SEQUENCE = rf"""
-    (?:\x1b\[|\x9b(?=[0-?])) [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]   # CSI; its bare 8-bit form only with parameters
-  | (?:\x1b\]|\x9d) {_BODY} (?:\x07|{_STRING_END})                # OSC
-  | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}       # DCS SOS PM APC
-  | \x1b\[                                                        # CSI that goes nowhere
-  | \x1b[\ -/]{{1,4}}[0-~]                                        # character sets
-  | \x1b[0-Z\\\]^_`clmno|}}~]                                     # two-character functions
+    (?<=\x1b)(?:
+        \[ [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]                       # CSI
+      | \] {_BODY} (?:\x07|{_STRING_END})                          # OSC
+      | [PX^_] {_BODY} {_STRING_END}                               # DCS SOS PM APC
+      | \[                                                         # CSI that goes nowhere
+      | [\ -/]{{1,4}}[0-~]                                         # character sets
+      | [0-Z\\\]^_`clmno|}}~]                                      # two-character functions
+    )
+  | (?<=\x9b)(?=[0-?]) [0-?]{{0,64}} [\ -/]{{0,16}} [@-~]          # the 8-bit forms; CSI only with parameters
+  | (?<=\x9d) {_BODY} (?:\x07|{_STRING_END})
+  | (?<=[\x90\x98\x9e\x9f]) {_BODY} {_STRING_END}
 """
 # A run of control characters ends before one that may open a sequence: one that no other control character follows.
+# Every match begins with a control character, so that a search passes over other characters quickly.
 _OPENERS: Final = (0x1B, 0x90, 0x98, 0x9B, 0x9D, 0x9E, 0x9F)
 _CONTROL: Final = f"[{char_class(CONTROLS)}]"
 _OTHER: Final = f"[{char_class(without(CONTROLS, {*_OPENERS}))}]"
 _UNWANTED: Final = re.compile(
-    rf"(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))+|{_CONTROL}", re.VERBOSE
+    rf"{_CONTROL}(?:(?P<sequence>{_SEQUENCE})|(?:{_OTHER}|{_CONTROL}(?={_CONTROL}))*)", re.VERBOSE
 )
 
 
@@ -290,9 +294,3 @@ _SIEVE: Final = Sieve(
         _ESCAPED: ESCAPE_NEEDLES,
     }
 )
-_SIGNS: Final = {
-    _UNPRINTED: re.compile(f"[{char_class(CONTROLS, SURROGATES, INVISIBLE)}]"),
-    _LINKED: re.compile(f"[{either(*_LINKS).first_char({})}]"),
-    _MARKED: MARKER_OPENER,
-    _ESCAPED: re.compile(r"[%&\\]"),
-}

@@ -10,10 +10,9 @@ import binascii
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
+from operator import sub
 from typing import Final
 
 from leafgate.clean.secrets import EXAMPLE_PARTS, EXAMPLES, NAMES
@@ -35,10 +34,14 @@ _NAME_OF_KEY: Final = re.compile(rf"{_any(NAMES['key'])}[_. -]?key(?:s|_?base64|
 _NAME_OF_SECRET: Final = re.compile(
     rf"{_any(NAMES['secret'])}(?:[_-]?(?:key|token|value|base64|access[_-]?key|string|phrase|key[_-]?base))?\d?$"
 )
-_NAME_OF_TOKEN: Final = re.compile(rf"{_any(NAMES['token'])}(?:[_-]?(?:secret|value|key))?\d?$")
+_NAME_OF_TOKEN: Final = re.compile(rf"{_any(NAMES['token'])}(?:[_-]?(?:secret|value|key))?\d?$|(?:^|_)pat$|^bearer$")
+_NAME_OF_CODES: Final = re.compile(r"(?:recovery|backup|scratch|rescue|emergency)[_ -]?codes?$")
+_NAME_OF_ANY_KEY: Final = re.compile(
+    r"(?:[a-z0-9]{2}|^s)[_. -]?key(?:[_-]?(?:base64|b64|hex|pem))?$|(?:p12|pfx|jks|pkcs12|keystore)\w*$"
+)
 _NAME_OF_AUTH: Final = re.compile(r"(?:^|[^a-z])_?auth$")
 _NAME_OF_OTHER: Final = re.compile(
-    rf"(?:^|[_. -]){_any(NAMES['other'])}[_. -]?(?:\w{{0,12}}[_-])?(?:token|key|secret|passw|auth)"
+    rf"(?:^|[_. -]){_any(NAMES['other'])}(?:[_. -](?:\w{{0,12}}[_-])?)?(?:token|key|secret|passw|auth$)"
     r"|continu\w*[_. -]?token|pagina\w*[_. -]?token|idempoten\w*[_. -]?(?:token|key)"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -58,15 +61,24 @@ def name_type(name: str) -> str | None:
         ("secret", _NAME_OF_SECRET),
         ("token", _NAME_OF_TOKEN),
         ("basic-auth", _NAME_OF_AUTH),
+        ("code", _NAME_OF_CODES),
+        ("key", _NAME_OF_ANY_KEY),
     )
     return next((kind for kind, pattern in kinds if pattern.search(plain)), None)
 
+
+def type_of_kind(kind: str) -> str:
+    """Return the type that a mark names for a secret that was found by its name."""
+    return _TYPES.get(kind, kind)
+
+
+_TYPES: Final = {"key": "api-key", "code": "recovery-code"}
 
 # Values that are not secrets
 
 _PLACEHOLDER: Final = re.compile(
     rb"<[^<>]*>|\$[A-Za-z_]\w*|\$\(.*|%[A-Za-z_]\w*%|%[sd]|%\(\w+\)s|\{.*\}|\[.*\]|\*+|#\{.*|@[\w.]+@"
-    rb"|![A-Za-z]+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}"
+    rb"|\$env:\w+|![A-Za-z]+(?: .*)?|<%.*%>|0x[0-9a-f]{1,8}"
     rb"|" + _any(NAMES["placeholder"]).encode() + rb"(?:[-_ .][A-Za-z]+)*+(?:[-_ .]?\d{0,4})"
     rb"|" + _any(NAMES["word"]).encode() + rb"[:!?.,;*]*+|.*[-_](?:here|goes)",
     re.IGNORECASE | re.DOTALL,
@@ -108,7 +120,8 @@ def is_example(value: bytes) -> bool:
 
 def _is_sequence(value: bytes) -> bool:
     """Is this 1234567890abcdef or the like: does nearly every second character follow the one before it?"""
-    return sum(after - before in (0, 1) for before, after in pairwise(value)) > 0.4 * len(value)
+    steps = list(map(sub, value[1:], value))
+    return steps.count(0) + steps.count(1) > 0.4 * len(value)
 
 
 # Values that are
@@ -131,19 +144,40 @@ _MIXED_WORD: Final = re.compile(rb"[A-Za-z]{2,}[0-9]{1,6}|(?:[A-Za-z]+[0-9]+){2,
 
 def looks_secret(kind: str, value: bytes, *, quoted: bool) -> bool:
     """Is this value a secret, given the kind that its name implies? Words, paths, expressions and ids are not."""
-    if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
-        return False
-    if not quoted and _CODE.fullmatch(value):
+    is_other = is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value)
+    if is_other or (not quoted and _CODE.fullmatch(value)):
         return False
     if kind == "password":
         return _looks_like_password(value)
     if kind == "basic-auth":
-        return looks_like_basic_auth(value)
+        user, slash, password = value.partition(b"/")
+        return looks_like_basic_auth(value) or (slash != b"" and user.isalnum() and looks_strong(password))
+    if kind == "code":
+        return len(value) >= 6 and _CODE_FORM.fullmatch(value) is not None
+    return _looks_like_key(kind, value)
+
+
+def _looks_like_key(kind: str, value: bytes) -> bool:
     if _UUID.fullmatch(value):
-        return kind == "api-key"
+        return kind != "key"
+    if kind == "key":  # of a name that does not say what it opens: only what is clearly random
+        is_clear = len(value) >= 20 and not _HEX.fullmatch(value) and looks_mixed(value.rstrip(b"="))
+        return is_clear and looks_random(value)
     return looks_random(value)
 
 
+_CODE_FORM: Final = re.compile(rb"[A-Za-z]{0,12}[0-9][A-Za-z0-9-]{4,40}|[0-9a-f]{4,8}(?:-[0-9a-f]{4,8})+")
+# Words joined by hyphens, and a number. Names of things in a system read alike, but for the words in them.
+_PASSPHRASE: Final = re.compile(
+    rb"(?:[A-Za-z]{3,12}[-_.+ ]){2,7}[0-9]{1,6}[!?]?|[0-9]{1,6}(?:[-_.+][A-Za-z]{3,12}){3,7}"
+)
+
+
+def _is_passphrase(value: bytes) -> bool:
+    return _PASSPHRASE.fullmatch(value) is not None and _SYSTEM_WORDS.isdisjoint(re.split(rb"[-_.+ ]", value.lower()))
+
+
+_SYSTEM_WORDS: Final = frozenset(word.encode() for word in NAMES["system"])
 _SENTENCE: Final = frozenset(
     b"the a an is are your to of enter please must be and or for with in not password passwords passwort forgot reset "
     b"new confirm current change field required show hide login account invalid incorrect wrong at least characters "
@@ -162,7 +196,9 @@ def _looks_like_password(value: bytes) -> bool:
     if not kinds.digits and not kinds.marks:
         return False
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
-        return kinds.digits > 0 and kinds.count() >= 3 and _PASSWORD_MARK.search(value) is not None
+        return _is_passphrase(value) or (
+            kinds.digits > 0 and kinds.count() >= 3 and _PASSWORD_MARK.search(value) is not None
+        )
     if _NO_PASSWORD.fullmatch(value):
         return False
     return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
@@ -202,6 +238,8 @@ def looks_strong(value: bytes) -> bool:
     """Is a word of a sentence a password? It has three kinds of characters, or letters and digits mixed."""
     if is_placeholder(value) or is_example(value) or _LOCATION.fullmatch(value):
         return False
+    if _is_passphrase(value) or (looks_random(value) and not _UUID.fullmatch(value) and b":" not in value):
+        return True
     if _NO_STRONG.fullmatch(value) or _EXPRESSION.search(value):
         return False
     kinds = _count_classes(value)
@@ -215,7 +253,7 @@ def looks_strong(value: bytes) -> bool:
 def looks_random(value: bytes) -> bool:
     """Is the value long and mixed enough to be a key?"""
     if not 16 <= len(value) <= 1024 or not _KEY_CHARACTERS.fullmatch(value):
-        return False
+        return 32 <= len(value) <= 256 and _looks_salted(value)
     if _REPEAT.search(value) or _is_sequence(value):
         return False
     kinds = _count_classes(value)
@@ -224,6 +262,14 @@ def looks_random(value: bytes) -> bool:
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)):
         return False
     return bits_per_byte(value) >= (2.8 if _HEX.fullmatch(value) else 3.2)
+
+
+def _looks_salted(value: bytes) -> bool:
+    """Is the value random with all kinds of marks in it, as the keys of web frameworks are?"""
+    kinds = _count_classes(value)
+    letters = kinds.lowers + kinds.uppers
+    is_mixed = min(kinds.digits, kinds.marks) >= 3 and letters <= 0.85 * len(value)
+    return is_mixed and b" " not in value and bits_per_byte(value) >= 4.2 and not _EXPRESSION.search(value[:1])
 
 
 def looks_like_token(body: bytes) -> bool:
@@ -247,7 +293,7 @@ _KEY_WORD: Final = re.compile(
 )
 _ACCESS_WORD: Final = re.compile(rb"(?i)(?:^|[_-])(?:live|prod|svc|access|bot|admin|at|rt|service|personal)(?:$|[_-])")
 _NOT_A_KEY: Final = re.compile(
-    rb"(?i)(?:^|[_-])(?:pk|pub|public|publishable)(?:[_-]|$)|(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
+    rb"(?i)(?:^|[_-])(?:pk|pub|public|publishable|phc|npub|anon)(?:[_-]|$)|(?:^|[_-])(?:sha[0-9]*|md5|nonce|hash|chunk|digest|integrity|etag|cache|id|cursor|page|next|req|"
     rb"request|msg|evt|deps|build|v[0-9]+|ref|data|image|img|css|style|styles|file|node|commit|index|bundle|main|vendor|trace|span|"
     rb"session|chatcmpl|call|toolu|resp|run|asst|thread|batch|uuid|test|example|base64|utf|iso|windows|linux|x86|aarch64|arm|amd|"
     rb"mac|blob|job|task|user|usr|org|proj|acct|cus|price|prod_id|sub|inv|pi|seti|cs|in|il|ch|txn|pm|card|src|ba|py|cp[0-9]+)$"
@@ -286,6 +332,30 @@ def looks_like_basic_auth(value: bytes) -> bool:
     return all(0x20 <= byte < 0x7F for byte in decoded) and not is_placeholder(decoded.partition(b":")[2])
 
 
+_PRIVATE_VERSIONS: Final = (b"\x02\x01\x00", b"\x02\x01\x01", b"\x02\x01\x03")
+
+
+def looks_like_private_key(value: bytes) -> bool:
+    """Does base64 begin as a private key in DER? Its sequence opens with a version: PKCS#1, PKCS#8, EC or PKCS#12.
+
+    Certificates and public keys open with another sequence, or with a long number.
+    """
+    decoded = decode_base64(value[:64])
+    if decoded is None or len(decoded) < 16 or decoded[0] != 0x30:
+        return False
+    size = decoded[1]
+    body = decoded[2 + (size & 0x7F if size & 0x80 else 0) :]
+    return body.startswith(_PRIVATE_VERSIONS)
+
+
+def is_plain_id(value: bytes) -> bool:
+    """Is this an id or a digest? In a sentence about keys, it may be that of a key."""
+    return _UUID.fullmatch(value) is not None or _COLONS.search(value) is not None
+
+
+_COLONS: Final = re.compile(rb"(?:[0-9a-fA-F]{2}:){5}|(?i:sha256|md5|sha1)[:-]|^[a-z]+:")
+
+
 def decode_base64(value: bytes) -> bytes | None:
     """Return the bytes that base64, of either alphabet, with or without its padding, stands for."""
     plain = value.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
@@ -320,7 +390,11 @@ def looks_like_seed_phrase(value: bytes) -> bool:
     )
 
 
+_COUNTED: Final = tuple(count * math.log2(count) if count else 0.0 for count in range(1025))
+
+
 def bits_per_byte(value: bytes) -> float:
-    """Return Shannon's entropy of the bytes."""
+    """Return Shannon's entropy of the bytes, up to 1,024 of them."""
+    value = value[:1024]
     size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
+    return math.log2(size) - sum(map(_COUNTED.__getitem__, map(value.count, set(value)))) / size if size else 0.0

@@ -15,7 +15,7 @@ from leafgate.data import check_types, expand, load_table
 
 Judge = Literal[
     "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong",
-    "seed", "encoded", "cookies", "table",
+    "seed", "encoded", "cookies", "table", "der", "random", "random-mixed", "prose-key", "codes", "code", "insert",
 ]  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """A sieve that finds where one of many short byte strings (needles) may begin in a long one.
 
-Each pair of neighbouring bytes is looked up in a table of 65,536 entries; the few places that pass are checked again by
-their next two pairs. The cost is one lookup per byte for any number of needles; a regular expression pays for each one.
+Where needles are rare, an automaton (RE2) finds them: a text without any costs one search. Where they are not, a table
+finds all places at once: each pair of neighbouring bytes is looked up in a table of 65,536 entries, and the few places
+that pass are checked again by their next two pairs. Neither costs more for more needles, as a list of alternatives of a
+regular expression does.
 
 An Expression is a regular expression that is built together with what its matches begin with. The needles of a pattern
 are read from it, so a sieve cannot miss what the pattern matches.
@@ -17,13 +19,20 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import re2  # type: ignore[import-untyped]  # it ships no types
 
 _REACH: Final = 4  # bytes of a needle that are compared
 _PADDING: Final = b"\n" * (_REACH + 2)  # gives the last bytes neighbours; no needle consists of line feeds
 
 _BITS: Final = 64
+_SHORT: Final = 8192  # bytes below which automata are quicker than the table, even one for each family
+_FEW: Final = 16  # places that are found one by one, and so many more for each
+_BYTES_PER_PLACE: Final = 2048
+_ASCII: Final = bytes(range(128))
+_AUTOMATON_BYTES: Final = 32 << 20
 
 Needle = tuple[Iterable[int], ...]  # the bytes that may stand at each place
+Places = npt.NDArray[np.intp]
 _Prefix = tuple[tuple[int, ...], ...]  # the first _REACH places of a needle
 
 
@@ -31,13 +40,16 @@ class Sieve:
     """Searches for families of needles. It may report a place where no needle stands, but it never misses one."""
 
     def __init__(self, families: Mapping[str, Iterable[Needle]]) -> None:
-        """Build the tables for `families`: name -> needles, each a sequence of sets of bytes."""
+        """Build automata and tables for `families`: name -> needles, each a sequence of sets of bytes."""
         self._tables: Final = tuple(np.zeros(65536, np.uint64) for _ in range(_REACH - 1))
         self._bits: Final[dict[str, int]] = dict.fromkeys(families, 0)
+        families = {family: [tuple(map(tuple, needle)) for needle in needles] for family, needles in families.items()}
         for bit, (family, needle) in _with_bits(families):
             self._bits[family] |= bit
             self._add(np.uint64(bit), needle)
         self._first: Final = self._tables[0].astype(bool)
+        self._automata: Final = {family: _compile(needles) for family, needles in families.items()}
+        self._automaton: Final = _compile(needle for needles in families.values() for needle in needles)
 
     def _add(self, bit: np.uint64, needle: _Prefix) -> None:
         padded = (*needle, *(tuple(range(256)),) * (_REACH - len(needle)))
@@ -45,26 +57,38 @@ class Sieve:
             pairs = np.bitwise_or.outer(np.array(first, np.intp), np.array(second, np.intp) << 8)
             table[pairs.ravel()] |= bit
 
-    def families(self, data: bytes) -> set[str]:
-        """Return the families of which a needle may occur."""
-        _, bits = self._search(data)
-        union = int(np.bitwise_or.reduce(bits)) if bits.size else 0
-        return {family for family, bits in self._bits.items() if union & bits}
+    def families(self, data: bytes) -> dict[str, Places | None]:
+        """Return the families of which a needle may occur, each with the places; of short data, without them."""
+        if len(data) < _SHORT:
+            if self._automaton.search(data) is None:
+                return {}
+            return {family: None for family, automaton in self._automata.items() if automaton.search(data)}
+        places, bits = self._search(data)
+        masks = {family: (bits & np.uint64(mask)).astype(bool) for family, mask in self._bits.items()}
+        return {family: np.sort(places[mask]) for family, mask in masks.items() if mask.any()}
 
-    def places(self, data: bytes) -> list[int]:
-        """Return in order the places where a needle may begin."""
+    def places(self, data: bytes) -> list[int] | Places:
+        """Return in order the places where a needle may begin: a list if they are few, else an array."""
+        result: list[int] = []
+        start = 0
+        for _ in range(_FEW + len(data) // _BYTES_PER_PLACE):
+            match = self._automaton.search(data, start)
+            if match is None:
+                return result
+            result.append(match.start())
+            start = match.start() + 1
         places, _ = self._search(data)
-        result: list[int] = np.sort(places).tolist()
-        return result
+        return np.sort(places)
 
     def find_texts(self, strings: Sequence[str]) -> set[str]:
         """Return the strings in which a needle may occur."""
-        lengths = np.fromiter((len(item) for item in strings), np.intp, len(strings))
         text = "\n".join(strings)
-        if not text.isascii():
-            lengths = np.fromiter((len(utf8(item)) for item in strings), np.intp, len(strings))
-        places, _ = self._search(utf8(text))
-        ends = np.cumsum(lengths + 1)
+        data = utf8(text)
+        if self._automaton.search(data) is None:
+            return set()
+        lengths = map(len, strings) if len(data) == len(text) else (len(utf8(item)) for item in strings)
+        ends = np.cumsum(np.fromiter(lengths, np.intp, len(strings)) + 1)
+        places, _ = self._search(data)
         owners = np.unique(np.searchsorted(ends, places, "right"))
         return {strings[owner] for owner in owners.tolist()}
 
@@ -88,6 +112,19 @@ class Sieve:
         places = passed * 2 + shift
         inside = places < length
         return places[inside], bits[inside]
+
+
+def _compile(needles: Iterable[Needle]) -> Any:
+    """Return an automaton that finds the first place where a needle begins."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = _AUTOMATON_BYTES
+    classes = ("".join(map(_byte_class, needle)) for needle in needles)
+    return re2.compile("|".join(sorted(set(classes))).encode("latin-1") or b"[^\\x00-\\xff]", options)
+
+
+def _byte_class(choices: Iterable[int]) -> str:
+    return "[" + "".join(f"\\x{byte:02x}" for byte in choices) + "]"
 
 
 def _with_bits(families: Mapping[str, Iterable[Needle]]) -> Iterator[tuple[int, tuple[str, _Prefix]]]:
@@ -116,10 +153,15 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def without_ascii(text: str) -> str:
+    """Return the other characters of a text. To search these is much faster than to search all of it."""
+    return "" if text.isascii() else utf8(text).translate(None, _ASCII).decode("utf-8", "surrogatepass")
+
+
 def make_needle(literal: str, *, any_case: bool = False) -> Needle:
     """Return the needle for these characters in UTF-8."""
-    if any_case:
-        return tuple({ord(char.lower()), ord(char.upper())} for char in literal)
+    if any_case:  # of ASCII; other characters have one form here
+        return tuple({*bytes((byte,)).lower(), *bytes((byte,)).upper()} for byte in utf8(literal))
     return tuple((byte,) for byte in utf8(literal))
 
 
@@ -150,11 +192,6 @@ class Expression:
             needles |= {make_needle(each) for char in places[0] for each in variants.get(char, ())}
             needles |= {make_needle(char) for char in places[0] if not char.isascii()}
         return needles
-
-    def first_char(self, variants: Mapping[str, Iterable[str]]) -> str:
-        """Return the inside of a regular expression's [...] for what needles begin with."""
-        chars = {char for places, _ in self.beginnings for char in places[0]}
-        return re.escape("".join(sorted({*chars, *(each for char in chars for each in variants.get(char, ()))})))
 
 
 _ABOVE: Final = tuple(range(0x80, 0x100))
