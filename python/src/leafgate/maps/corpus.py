@@ -1,8 +1,8 @@
 """The texts that a map is compared on: curated ones and generated ones, the same on every machine.
 
 They aim at what tokenizers do differently: classes of characters, white space, digits, contractions, combining marks,
-texts that are not normalized, controls, names of special tokens, long words. Random characters are those of Unicode 3.2,
-which every Python has, so that neither the texts nor the classes of their characters depend on a version.
+texts that are not normalized, controls, names of special tokens, long words. Random characters are those of Unicode
+3.2, which every Python has, so that neither the texts nor the classes of their characters depend on a version.
 """
 
 from __future__ import annotations
