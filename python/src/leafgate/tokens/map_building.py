@@ -56,7 +56,7 @@ def family_of(pattern: str) -> str | None:
 @dataclass(frozen=True)
 class MapParts:
     """The parts of a map. `vocab` has the ordinary tokens, spelled as in map files; `merges` is empty if every id is
-    its token's rank; `patterns` are the stages of splitting."""
+    its token's rank; `patterns` are the stages of splitting, which keep what they do not match if `keeps_gaps`."""
 
     kind: EncoderKind
     vocab: Mapping[str, int]
@@ -65,6 +65,7 @@ class MapParts:
     patterns: tuple[str, ...] = ()
     normalizer: Normalizer | None = None
     added: tuple[str, ...] = ()
+    keeps_gaps: bool = False
     has_prefix: bool = True
     byte_fallback_start: int | None = None
     notes: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ def with_choices(
 ) -> MapParts:
     """Return the parts with what the caller chose, which takes precedence. The normalizer `none` removes one."""
     if pattern is not None:
-        parts = replace(parts, patterns=(pattern,))
+        parts = replace(parts, patterns=(pattern,), keeps_gaps=False)
     if normalizer is not None:
         names: dict[str, Normalizer] = {"nfc": "nfc", "nfkc": "nfkc"}
         parts = replace(parts, normalizer=names.get(normalizer))
@@ -149,7 +150,7 @@ def write_map(parts: MapParts, *, id: str) -> bytes:
     if parts.byte_fallback_start is not None:
         document["byte_fallback_start"] = parts.byte_fallback_start
         document["byte_fallback_end"] = parts.byte_fallback_start + 255
-    if len(parts.patterns) == 1 and _leaves_nothing_out(parts.patterns[0]):
+    if len(parts.patterns) == 1 and not (parts.keeps_gaps and _leaves_out(parts.patterns[0])):
         document["pre_tokenizer_pattern"] = parts.patterns[0]
     elif parts.patterns:
         document["pre_tokenizer_patterns"] = list(parts.patterns)
@@ -169,8 +170,8 @@ def _by_id(ids: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(ids.items(), key=lambda entry: (entry[1], entry[0])))
 
 
-def _leaves_nothing_out(pattern: str) -> bool:
-    """Does the pattern match all of a text with every code point? An encoder of single bytes shows what it left out."""
+def _leaves_out(pattern: str) -> bool:
+    """Does the pattern leave out a part of a text with every code point? An encoder of single bytes shows it."""
     text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
     try:
         singles = call_engine(
@@ -180,11 +181,11 @@ def _leaves_nothing_out(pattern: str) -> bool:
             mergeable_ranks={bytes([byte]): byte for byte in range(256)},
             special_tokens={},
         )
-        return bytes(call_engine(singles.encode_ordinary, text)) == text.encode()
+        return bytes(call_engine(singles.encode_ordinary, text)) != text.encode()
     except ValueError as error:
         raise MapInvalidError(f"unusable pattern ({error})") from None
     except TextError:  # it matches empty pieces
-        return False
+        return True
 
 
 def fallback_start(vocab: Mapping[str, int]) -> int | None:

@@ -45,7 +45,7 @@ _ESCAPED: Final = frozenset(r"\.+*?()|[]{}^$#&-~")
 
 def read_tokenizer(raw: bytes, *, where: str) -> MapParts:
     """Read a tokenizer's file of any kind."""
-    if raw.lstrip()[:1] == b"{":
+    if raw.lstrip()[:1] in (b"{", b"["):
         return _read_json(raw, where)
     first_line = raw.lstrip()[:2000].partition(b"\n")[0]
     if _RANK_LINE.fullmatch(first_line) or not raw.strip():
@@ -58,6 +58,8 @@ def _read_json(raw: bytes, where: str) -> MapParts:
         document = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
         raise MapInvalidError(f"{where}: not JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise MapInvalidError(f"{where}: not a JSON object")
     if "model" in document:
         return TokenizerJson(document, where).parts()
     if "bpe_ranks" in document:
@@ -270,8 +272,17 @@ class TokenizerJson:
         joined = {token: id for token, id in vocab.items() if token not in spelled}
         merges = self._byte_level_merges(joined, self.merges())
         normalizer = self._normalizer(self.normalizers)
+        keeps_gaps = not any(step.get("behavior") == "Removed" for step in self.splits)
         return MapParts(
-            "byte_level", vocab, specials, merges, self._patterns(), normalizer, spelled, notes=_left_out(lost)
+            "byte_level",
+            vocab,
+            specials,
+            merges,
+            self._patterns(),
+            normalizer,
+            spelled,
+            keeps_gaps,
+            notes=_left_out(lost),
         )
 
     def _byte_level_merges(self, vocab: dict[str, int], merges: list[Pair]) -> tuple[str, ...]:
