@@ -102,7 +102,7 @@ def test_a_leaf_of_an_equal_map_is_checked_under_the_clients(qwen3: Encoder, lev
 def test_a_map_that_differs_by_one_token_is_foreign(tmp_path: Path) -> None:
     near, equal = tmp_path / "near.json", tmp_path / "equal.json"
     near.write_bytes(changed(id="near", vocab={**TOY["vocab"], "zz": 500}))
-    equal.write_bytes(changed(id="equal", special_tokens={}))
+    equal.write_bytes(changed(id="equal", special_tokens={"<|other|>": 999}))
     shelf = MapShelf([*MapFiles([MAPS]).list(), file_source(near), file_source(equal)])
     toy = shelf.load("toy")
     ids = toy.encode("the cat")
