@@ -7,8 +7,8 @@ import { parseArgs } from "node:util";
  * The command line of this package. `mcp-leaf wrap` adds leaf tokens to the results of any stdio MCP server.
  */
 import { MapError, MapUnreachableError } from "./errors.js";
-import { digestOf } from "./leaf.js";
-import { bundledMaps, findBundledMap, isRemote, type LoadedTokenizer, makeMetaTokenizer } from "./map.js";
+import { bundledMaps, findBundledMap, isRemote, makeMetaTokenizer } from "./map.js";
+import { digestOf, type LoadedTokenizer } from "./tokenizer.js";
 import { wrapCommand } from "./wrap-command.js";
 
 const HELP = `mcp-leaf: token ids for the tool results of MCP servers
@@ -81,7 +81,7 @@ async function load(map: string, hash: string | undefined): Promise<LoadedTokeni
 
 async function digestOfFile(path: string): Promise<string> {
   try {
-    return digestOf(await readFile(/^file:/i.test(path) ? fileURLToPath(path) : path));
+    return await digestOf(await readFile(/^file:/i.test(path) ? fileURLToPath(path) : path));
   } catch (error) {
     throw new MapUnreachableError(`${path}: ${error instanceof Error ? error.message : error}`);
   }

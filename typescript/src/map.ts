@@ -9,9 +9,9 @@ import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { MapDigestError, MapHashMismatchError, MapUnreachableError } from "./errors.js";
-import { digestOf, type MetaTokenizer, parseDigest } from "./leaf.js";
-import { type MapFacts, makeTokenizer } from "./tokenizer.js";
+import { MapDigestError, MapUnreachableError } from "./errors.js";
+import { parseDigest } from "./leaf.js";
+import { digestOf, type LoadedTokenizer, makeMetaTokenizerFromBytes, makeTokenizer } from "./tokenizer.js";
 
 export interface BundledMap {
   id: string;
@@ -76,8 +76,10 @@ export function diskCache(folder: string, maxBytes: number): MapCache {
   };
 }
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /** The folder that platformdirs gives the Python package: `user_cache_path("leafgate", appauthor=False) / "maps"`. */
-export function defaultCacheFolder(env: NodeJS.ProcessEnv = process.env, platform = process.platform): string {
+export function defaultCacheFolder(env: Environment = process.env, platform: string = process.platform): string {
   if (platform === "win32")
     return join(env.LOCALAPPDATA || join(homedir(), "AppData", "Local"), "leafgate", "Cache", "maps");
   // The XDG specification says to ignore a relative path.
@@ -188,8 +190,6 @@ export interface MetaTokenizerOptions {
   timeoutMs?: number | undefined;
 }
 
-export type LoadedTokenizer = MetaTokenizer & { readonly map: MapFacts };
-
 interface Load {
   waiting: number;
   readonly stop: AbortController;
@@ -253,13 +253,11 @@ async function loadMap(
   const { mapUrl, maxBytes = MAX_MAP_BYTES, timeoutMs = TIMEOUT_MS, fetchImpl = fetch } = options;
   const cache = isRemote(mapUrl) ? chosenCache(options, maxBytes) : undefined;
   const cached = await cache?.get(digest);
-  if (cached !== undefined && cached.length <= maxBytes && digestOf(cached) === digest) {
+  if (cached !== undefined && cached.length <= maxBytes && (await digestOf(cached)) === digest) {
     return makeTokenizer(cached, digest, mapUrl);
   }
   const bytes = await readSource(bundled?.path ?? mapUrl, { maxBytes, timeoutMs, fetchImpl, signal });
-  const actual = digestOf(bytes);
-  if (actual !== digest) throw new MapHashMismatchError(mapUrl, digest, actual);
-  const tokenizer = makeTokenizer(bytes, digest, mapUrl);
+  const tokenizer = await makeMetaTokenizerFromBytes(bytes, { hash: digest, name: mapUrl });
   await cache?.set(digest, bytes);
   return tokenizer;
 }

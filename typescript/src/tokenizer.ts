@@ -4,7 +4,7 @@
  */
 import { ByteLevelEncoding } from "./byte-level.js";
 import type { Encoding } from "./encoding.js";
-import { IdsError, TextError } from "./errors.js";
+import { IdsError, MapHashMismatchError, TextError } from "./errors.js";
 import {
   type CheckOptions,
   isDigest,
@@ -30,12 +30,37 @@ export interface MapFacts {
   warnings: readonly string[];
 }
 
-/** Builds the tokenizer of a map. `digest` is the verified digest of these bytes, `where` names them in errors. */
-export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): MetaTokenizer & { map: MapFacts } {
+export type LoadedTokenizer = MetaTokenizer & { readonly map: MapFacts };
+
+export interface FromBytesOptions {
+  /** The expected sha256 of the bytes. Without it the bytes are used as they are. */
+  hash?: string | undefined;
+  /** What errors call the map. */
+  name?: string | undefined;
+}
+
+/** Makes the tokenizer of a map from the bytes of its file, without files and network: for workers and browsers. */
+export async function makeMetaTokenizerFromBytes(
+  bytes: Uint8Array,
+  { hash, name = "the map" }: FromBytesOptions = {},
+): Promise<LoadedTokenizer> {
+  const expected = hash === undefined ? null : parseDigest(hash);
+  const digest = await digestOf(bytes);
+  if (expected !== null && digest !== expected) throw new MapHashMismatchError(name, expected, digest);
+  return makeTokenizer(bytes, digest, name);
+}
+
+/** The same from bytes whose digest is known; `where` names them in errors. */
+export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): LoadedTokenizer {
   return new MapTokenizer(readMapDocument(bytes, where), digest);
 }
 
-class MapTokenizer implements MetaTokenizer {
+export async function digestOf(bytes: Uint8Array): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>));
+  return `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+class MapTokenizer implements LoadedTokenizer {
   readonly map: MapFacts;
   private readonly specialIds: ReadonlySet<number>;
   private readonly encoding: Encoding;
@@ -131,7 +156,8 @@ class MapTokenizer implements MetaTokenizer {
   /** Metaspace puts one blank before every text; decoding removes it. */
   private decodesToBehindBlank(ids: readonly unknown[], bytes: Uint8Array): boolean {
     try {
-      return Buffer.compare(Buffer.from(this.decode(ids as readonly number[])), bytes) === 0;
+      const decoded = new TextEncoder().encode(this.decode(ids as readonly number[]));
+      return decoded.length === bytes.length && decoded.every((byte, i) => byte === bytes[i]);
     } catch (error) {
       if (error instanceof IdsError) return false;
       throw error;
