@@ -172,6 +172,56 @@ def toy_metaspace() -> dict[str, object]:
     }
 
 
+def toy_staged() -> dict[str, object]:
+    """The bytes and eight merges, split by three patterns one after another. Byte b has id b.
+
+    "ab12c" is "ab", "12", "c", although "b1" and "12c" are tokens too; the two NUL bytes match no pattern and are one
+    piece.
+    """
+    merges = [b"ab", b"12", b"b1", b"12c", b"\x00\x00", b" (", b"(a", b"123"]
+    ranks = {bytes([b]): b for b in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate(merges)}
+    content = as_map("toy-staged", ranks, "", {"<|stop|>": 300})
+    patterns = [r"\p{N}{1,2}", "[\u4e00-\u9fa5]+", r"[!-/][A-Za-z]+|[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s+(?!\S)|\s+"]
+    return _with(content, "pre_tokenizer_pattern", {"pre_tokenizer_patterns": patterns})
+
+
+def toy_nfkc() -> dict[str, object]:
+    """NFKC and an added token of three spaces. "\ufb01" is "fi", 256; "e\u0301" is "\u00e9", 257."""
+    ranks = {bytes([b]): b for b in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate([b"fi", b"\xc3\xa9", b"  ", b"   "])}
+    content = as_map("toy-nfkc", ranks, CL100K, {"<|stop|>": 300})
+    content = _with(content, "encoder", {"encoder": "byte_level", "normalizer": "nfkc"})
+    added = "".join(ALPHABET[b] for b in b"   ")
+    return _with(content, "vocab", {"added_tokens": [added], "vocab": content["vocab"]})
+
+
+def toy_plain() -> dict[str, object]:
+    """Metaspace as in Gemma: no prefix, no merges (a token's id is its rank), added tokens, a tab in a byte's place."""
+    names = [f"<0x{b:02X}>" if b != 9 else "\t" for b in range(256)]
+    characters = [*"\u2581abcdefghijklmnopqrstuvwxyz<>/.\n", "\u00e9"]
+    joined = "\u2581\u2581 th in the \u2581the \u2581\u2581\u2581\u2581 \u2581c at \u2581cat <b> \n\n\n"
+    tokens = ["<s>", *names, *characters, *joined.split(" ")]
+    return {
+        "id": "toy-plain",
+        "version": "2",
+        "vocab_size": len(tokens),
+        "encoder": "metaspace",
+        "prefix": "never",
+        "byte_fallback_start": 1,
+        "byte_fallback_end": 256,
+        "special_tokens": {"<s>": 0},
+        "added_tokens": ["<b>", "\n\n\n"],
+        "vocab": {token: id for id, token in enumerate(tokens) if id > 0},
+    }
+
+
+def _with(content: dict[str, object], field: str, replacement: dict[str, object]) -> dict[str, object]:
+    """Return the content with other fields in the place of this one."""
+    parts = ({name: value} if name != field else replacement for name, value in content.items())
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def write(path: Path, content: object) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     raw = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
@@ -181,8 +231,8 @@ def write(path: Path, content: object) -> bytes:
 
 def main(packages: Path) -> None:
     built = [(source.id, _build(source, packages), source.package, source.licence) for source in SOURCES]
-    built.append(("toy", toy(), "written by hand in maps/build.py", "MIT"))
-    built.append(("toy-metaspace", toy_metaspace(), "written by hand in maps/build.py", "MIT"))
+    toys = (toy(), toy_metaspace(), toy_staged(), toy_nfkc(), toy_plain())
+    built += [(str(content["id"]), content, "written by hand in maps/build.py", "MIT") for content in toys]
     entries = []
     for id, content, source, licence in built:
         raw = write(HERE / f"{id}.json", content)
