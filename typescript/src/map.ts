@@ -8,10 +8,18 @@ import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { createGunzip } from "node:zlib";
 import { MapDigestError, MapUnreachableError } from "./errors.js";
 import { parseDigest } from "./leaf.js";
-import { digestOf, type LoadedTokenizer, makeMetaTokenizerFromBytes, makeTokenizer } from "./tokenizer.js";
+import {
+  digestOf,
+  type LoadedTokenizer,
+  MAX_MAP_BYTES,
+  makeMetaTokenizerFromBytes,
+  makeTokenizer,
+} from "./tokenizer.js";
 
 export interface BundledMap {
   id: string;
@@ -96,7 +104,7 @@ export interface SourceLimits {
 
 const MAX_REDIRECTS = 5;
 
-/** Reads the bytes of a map. Everything without `scheme://` that is not a `file:` URL is a path. */
+/** Reads the bytes of a map, and unpacks a file `.gz`. Everything without `scheme://` that is not a `file:` URL is a path. */
 export async function readSource(source: string, limits: SourceLimits): Promise<Uint8Array> {
   const clock = AbortSignal.timeout(limits.timeoutMs);
   const signal = AbortSignal.any([limits.signal, clock]);
@@ -116,7 +124,9 @@ export function isRemote(source: string): boolean {
 
 async function open(source: string, limits: SourceLimits, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
   if (isRemote(source)) return openRemote(source, limits, signal);
-  return createReadStream(/^file:/i.test(source) ? fileURLToPath(source) : source, { signal });
+  const path = /^file:/i.test(source) ? fileURLToPath(source) : source;
+  const file = createReadStream(path, { signal });
+  return path.endsWith(".gz") ? pipeline(file, createGunzip(), () => {}) : file;
 }
 
 /** Follows redirects here, because the same rule applies to each address. */
@@ -172,7 +182,6 @@ function reasonOf(error: unknown): string {
   return error.cause instanceof Error ? `${error.message} (${error.cause.message})` : error.message;
 }
 
-export const MAX_MAP_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 
 export interface MetaTokenizerOptions {

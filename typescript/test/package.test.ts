@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
 import { Client } from "@modelcontextprotocol/client";
 import { InMemoryTransport, McpServer } from "@modelcontextprotocol/server";
 import { build } from "esbuild";
@@ -17,6 +18,7 @@ import {
   MapDigestError,
   MapHashMismatchError,
   MapInvalidError,
+  MapUnreachableError,
   makeMetaTokenizer,
   makeMetaTokenizerFromBytes,
   verifyCodecMeta,
@@ -53,6 +55,19 @@ describe("makeMetaTokenizerFromBytes", () => {
     await expect(make("x")).rejects.toThrow(MapDigestError);
     await expect(make(undefined, Buffer.from("{}"))).rejects.toThrow(MapInvalidError);
   });
+});
+
+it("packed files are unpacked, and their digest is that of the map", async () => {
+  const packed = gzipSync(bytes);
+  expect((await makeMetaTokenizerFromBytes(packed, { hash: sha256 })).mapId).toBe(sha256);
+  await expect(makeMetaTokenizerFromBytes(packed.subarray(0, 40))).rejects.toThrow(/not a gzip file/);
+  const file = join(folder, "toy.json.gz");
+  writeFileSync(file, packed);
+  const load = (maxBytes: number) => makeMetaTokenizer({ mapUrl: file, mapHash: sha256, cache: false, maxBytes });
+  expect((await load(bytes.length)).encode("the cat")).toEqual([261, 264]);
+  await expect(load(bytes.length - 1)).rejects.toThrow(/larger than the limit/);
+  writeFileSync(file, packed.subarray(0, 40));
+  await expect(load(bytes.length)).rejects.toThrow(MapUnreachableError);
 });
 
 describe("in browsers and workers", () => {
