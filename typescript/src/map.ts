@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { createGunzip } from "node:zlib";
 import { MapDigestError, MapUnreachableError } from "./errors.js";
 import { parseDigest } from "./leaf.js";
+import { MODEL_PREFIX, Models, type ModelsDocument } from "./models.js";
 import {
   digestOf,
   type LoadedTokenizer,
@@ -29,27 +30,50 @@ export interface BundledMap {
 }
 
 let bundled: readonly BundledMap[] | undefined;
+let models: Models | undefined;
 
 export function bundledMaps(): readonly BundledMap[] {
   bundled ??= readIndex();
   return bundled;
 }
 
-/** A bundled map by its id, or by the part after the slash if only one map has it. */
+/** The table of models (spec 5.11). */
+export function knownModels(): Models {
+  models ??= new Models(readBeside<ModelsDocument>("models.json")?.document ?? { maps: {}, families: [] });
+  return models;
+}
+
+/** A bundled map by its id, by the part after the slash if only one map has it, or by `model:` and a model's name. */
 export function findBundledMap(id: string): BundledMap | undefined {
+  if (id.startsWith(MODEL_PREFIX)) return findMapOfModel(id);
   const exact = bundledMaps().find((map) => map.id === id);
   if (exact !== undefined) return exact;
   const ending = bundledMaps().filter((map) => map.id.endsWith(`/${id}`));
   return ending.length === 1 && !id.includes("/") ? ending[0] : undefined;
 }
 
+/** Throws MapUnreachableError if the model has no map, or if its map is not bundled. */
+function findMapOfModel(model: string): BundledMap {
+  const id = knownModels().mapOf(model);
+  const map = findBundledMap(id);
+  if (map !== undefined) return map;
+  const steps = knownModels().buildSteps(id, "mcp-leaf").join("; ");
+  throw new MapUnreachableError(`${model}: its map ${id} is not in this package; to build it: ${steps}`);
+}
+
 function readIndex(): BundledMap[] {
-  const index = ["../maps/", "../../maps/", "../../../maps/"]
-    .map((folder) => new URL(`${folder}index.json`, import.meta.url))
-    .find((url) => existsSync(url));
+  const index = readBeside<{ maps: Array<BundledMap & { file: string }> }>("index.json");
   if (index === undefined) return [];
-  const { maps } = JSON.parse(readFileSync(index, "utf8")) as { maps: Array<BundledMap & { file: string }> };
-  return maps.map(({ id, file, sha256, bytes }) => ({ id, path: fileURLToPath(new URL(file, index)), sha256, bytes }));
+  const pathOf = (file: string) => fileURLToPath(new URL(file, index.url));
+  return index.document.maps.map(({ id, file, sha256, bytes }) => ({ id, path: pathOf(file), sha256, bytes }));
+}
+
+/** A JSON file of the folder of maps: that of the package, or that of the repository. */
+function readBeside<T>(file: string): { url: URL; document: T } | undefined {
+  const url = ["../maps/", "../../maps/", "../../../maps/"]
+    .map((folder) => new URL(`${folder}${file}`, import.meta.url))
+    .find((place) => existsSync(place));
+  return url === undefined ? undefined : { url, document: JSON.parse(readFileSync(url, "utf8")) as T };
 }
 
 /** A store of verified maps between processes. */
@@ -185,7 +209,7 @@ function reasonOf(error: unknown): string {
 const TIMEOUT_MS = 10_000;
 
 export interface MetaTokenizerOptions {
-  /** An https URL, a file URL, a path, or the id of a bundled map such as `qwen/qwen2`. */
+  /** The id of a bundled map such as `qwen/qwen2`, `model:` and a model's name, an https URL, a file URL, or a path. */
   mapUrl: string;
   /** The digest of the bytes of the map. Optional for a bundled map only. */
   mapHash?: string | undefined;
@@ -210,7 +234,7 @@ const loads = new Map<string, Load>();
 /** Loads and verifies a map, and returns its tokenizer. */
 export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<LoadedTokenizer> {
   const bundled = isRemote(options.mapUrl) ? undefined : findBundledMap(options.mapUrl);
-  const digest = expectedDigest(options.mapHash, bundled);
+  const digest = await expectedDigest(options, bundled);
   const { signal } = options;
   signal?.throwIfAborted();
   const load = startOrJoin(digest, bundled, options);
@@ -224,10 +248,21 @@ export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<
   }
 }
 
-function expectedDigest(mapHash: string | undefined, bundled: BundledMap | undefined): string {
+async function expectedDigest({ mapUrl, mapHash }: MetaTokenizerOptions, bundled: BundledMap | undefined) {
   if (mapHash !== undefined) return parseDigest(mapHash);
-  if (bundled === undefined) throw new MapDigestError("mapHash is missing; it is optional for bundled maps only");
-  return bundled.sha256;
+  if (bundled !== undefined) return bundled.sha256;
+  if (isRemote(mapUrl) || existsSync(/^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl))
+    throw new MapDigestError(`mapHash is missing: the sha256 of ${mapUrl}; only bundled maps need none`);
+  throw noSuchMap(mapUrl);
+}
+
+/** The error for a name that is neither a bundled map nor a file, with what was probably meant. */
+export function noSuchMap(name: string): MapUnreachableError {
+  const ids = bundledMaps().map(({ id }) => id);
+  const hint = knownModels().hint(name, ids);
+  return new MapUnreachableError(
+    `no map '${name}'${hint} Known maps: ${ids.join(", ")}; a path to a map file works too`,
+  );
 }
 
 function startOrJoin(digest: string, bundled: BundledMap | undefined, options: MetaTokenizerOptions): Load {
