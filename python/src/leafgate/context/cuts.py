@@ -14,6 +14,8 @@ characters are used whose class is the same in every version of Unicode.
 A metaspace map joins symbols across the whole text, but only into tokens of its vocabulary: where no token holds one
 character directly followed by another, nothing is ever joined across that pair. Cuts are made before blanks, because
 the encoder puts a blank before every text: encode(text) == encode(text[:cut]) + encode(text[cut + 1:]).
+
+Maps of other kinds (several patterns, added tokens, metaspace without a prefix) have no cuts.
 """
 
 from __future__ import annotations
@@ -73,6 +75,8 @@ NO_CUTS: Final = Cutter(None)
 
 def make_cutter(token_map: TokenMap) -> Cutter:
     """The cuts of texts under this map."""
+    if token_map.added or token_map.patterns:
+        return NO_CUTS
     if token_map.kind == "metaspace":
         return _metaspace(token_map)
     alternatives = split_alternatives(token_map.pattern)
@@ -103,8 +107,8 @@ def split_alternatives(pattern: str) -> list[str]:
 
 
 def _metaspace(token_map: TokenMap) -> Cutter:
-    joins_bytes = any(_FALLBACK_BYTE.search(part) for merge in token_map.merges for part in merge)
-    if joins_bytes:
+    joins_bytes = any(_FALLBACK_BYTE.search(part) for merge in token_map.merges or () for part in merge)
+    if joins_bytes or not token_map.has_prefix:
         return NO_CUTS
     before_blank = {token[at - 1] for token in token_map.vocab for at in range(1, len(token)) if token[at] == "▁"}
     free = "".join(char for char in _ALNUM if char not in before_blank)

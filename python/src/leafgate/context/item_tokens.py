@@ -15,6 +15,7 @@ from leafgate.model.context import ContextItem, Tokenized
 from leafgate.model.errors import TextError
 from leafgate.model.leaf import Level
 from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.normalize import is_normalized
 from leafgate.tokens.verify import check
 
 MOST_SEAMS: Final = 4096
@@ -78,6 +79,8 @@ class Joiner:
 
         A sharp border is a cut, or the beginning or the end of the whole text: ids on both sides stay the same.
         """
+        if not is_normalized(self._encoder.map, text):  # its ids have the bytes of another text
+            return None
         first = 0 if sharp_start else self._cutter.first(text)
         last = len(text) if sharp_end else self._cutter.last(text)
         if first is None or last is None:

@@ -23,6 +23,7 @@ from leafgate.model.context import (
     Section,
     Tokenized,
 )
+from leafgate.tokens.normalize import normalize
 from leafgate.tokens.token_map import TokenMap
 
 UNTRIED: Final = "ranks below what fits"
@@ -119,10 +120,10 @@ def _count_sections(token_map: TokenMap, prompt: _Prompt) -> dict[Section, int]:
     """A token belongs to the section in which it begins, so that the counts add up to the total."""
     tokens = token_map.token_of_id
     counts: dict[Section, int] = {}
-    at = -1 if token_map.kind == "metaspace" else 0  # the blank that the encoder puts before the text
+    at = -1 if token_map.has_prefix else 0  # the blank that the encoder puts before the text
     end, index = 0, 0
     for part, section in zip(prompt.parts, prompt.sections, strict=True):
-        end += len(part.text.encode())
+        end += len(normalize(token_map, part.text).encode())
         while index < len(prompt.ids) and at < end:
             at += len(tokens[prompt.ids[index]])
             index += 1

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from leafgate.data import load_table
 from leafgate.model.errors import TextError
-from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.encoder import Encoder, call_engine
 from leafgate.tokens.token_map import TokenMap
 
 try:
@@ -115,11 +115,9 @@ class AcceleratedEncoder:
         if self._fed > LOOK_AFTER and self._renewing.acquire(blocking=False):
             _RENEWERS.submit(self._renew_if_grown)
         try:
-            array = self._fast.encode(raw)
-        except BaseException as error:
-            if type(error).__name__ == "PanicException":  # not importable, and not an Exception
-                return self._exact.encode(text)
-            raise
+            array = call_engine(self._fast.encode, raw)
+        except TextError:
+            return self._exact.encode(text)
         ids: list[int] = array[:AT_ONCE].tolist()
         for start in range(AT_ONCE, len(array), AT_ONCE):
             ids += array[start : start + AT_ONCE].tolist()
@@ -175,4 +173,4 @@ def _load(token_map: TokenMap, scheme: str) -> Any:
     with tempfile.NamedTemporaryFile(suffix=".tiktoken") as file:
         file.writelines(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in lines)
         file.flush()
-        return gigatoken.Tokenizer.from_tiktoken(file.name, scheme, {})
+        return call_engine(gigatoken.Tokenizer.from_tiktoken, file.name, scheme, {})

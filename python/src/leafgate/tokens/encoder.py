@@ -1,25 +1,27 @@
 """Encoders: text to ids and back under one map.
 
-This module handles three facts about tiktoken: text is always ordinary text (it never gets the special tokens), a
-panic of its Rust side is not an Exception, and a long run of white space overflows the stack of its pattern engine.
+Maps with one pattern use tiktoken, all others use Hugging Face's tokenizers, which is an extra. Text is always ordinary
+text: the engines never get the special tokens. A panic of their Rust side is not an Exception (see `call_engine`), and a
+long run of white space overflows the stack of tiktoken's pattern engine.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import tiktoken
 
 from leafgate.model.errors import IdsError, MapInvalidError, TextError
 from leafgate.model.leaf import MAX_ID, Reason
-from leafgate.tokens.token_map import TokenMap
+from leafgate.tokens.normalize import normalize
+from leafgate.tokens.token_map import BYTE_ALPHABET, BYTE_NAMES, SPACE_MARK, TokenMap
 
 try:
     import tokenizers
-except ImportError:  # an extra: only metaspace maps need it
+except ImportError:  # an extra: maps with one pattern do not need it
     tokenizers = None  # type: ignore[assignment]
 
 # Unicode White_Space, the meaning of \s in the patterns; Python's own \s also includes U+001C to U+001F.
@@ -47,17 +49,41 @@ class Encoder(Protocol):
         ...
 
 
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def call_engine(
+    function: Callable[Parameters, Returned], *args: Parameters.args, **options: Parameters.kwargs
+) -> Returned:
+    """Call a tokenizer that is written in Rust. Its panics, which are not Exceptions, become a TextError."""
+    try:
+        return function(*args, **options)
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # not importable
+            raise TextError("the tokenizer cannot process this text") from None
+        raise
+
+
 def make_encoder(token_map: TokenMap) -> Encoder:
     """Build the encoder for a map, and test that its pattern loses nothing."""
-    encoder = ByteLevelEncoder(token_map) if token_map.kind == "byte_level" else MetaspaceEncoder(token_map)
     try:
+        encoder = _engine(token_map)
         proof = encoder.decode_bytes(encoder.encode(_SELF_TEST))
     except TextError:
         # The tokenizer fails on a pattern that matches empty pieces.
         raise MapInvalidError(f"{token_map.id}: its pattern cannot be used") from None
-    if proof != _SELF_TEST.encode():
+    if proof != normalize(token_map, _SELF_TEST).encode():
         raise MapInvalidError(f"{token_map.id}: its pattern leaves out some characters")
     return encoder
+
+
+def _engine(token_map: TokenMap) -> Encoder:
+    if token_map.kind == "metaspace":
+        engine: Encoder = MetaspaceEncoder(token_map)
+    else:
+        engine = ByteLevelEncoder(token_map) if token_map.pattern else StagedEncoder(token_map)
+    return PreparingEncoder(engine) if token_map.normalizer or token_map.added else engine
 
 
 def classify_ids(token_map: TokenMap, ids: Sequence[object]) -> Reason | None:
@@ -105,8 +131,12 @@ class ByteLevelEncoder:
     def __init__(self, token_map: TokenMap) -> None:
         self.map = token_map
         try:
-            self._tiktoken = tiktoken.Encoding(
-                token_map.digest, pat_str=token_map.pattern, mergeable_ranks=dict(token_map.ranks), special_tokens={}
+            self._tiktoken = call_engine(
+                tiktoken.Encoding,
+                token_map.digest,
+                pat_str=token_map.pattern,
+                mergeable_ranks=dict(token_map.ranks),
+                special_tokens={},
             )
         except ValueError as error:
             raise MapInvalidError(f"{token_map.id}: unusable pattern ({error})") from None
@@ -130,12 +160,7 @@ class ByteLevelEncoder:
             raise _ids_error(self.map, ids) from None
 
     def _encode_ordinary(self, text: str) -> list[int]:
-        try:
-            return self._tiktoken.encode_ordinary(text)
-        except BaseException as error:
-            if type(error).__name__ == "PanicException":  # not importable, and not an Exception
-                raise TextError("the tokenizer cannot process this text") from None
-            raise
+        return call_engine(self._tiktoken.encode_ordinary, text)
 
     def _encode_long_runs(self, text: str) -> list[int]:
         """Encode long runs of white space separately, by the rule that the pattern would apply to them.
@@ -162,29 +187,126 @@ def _may_hold_long_run(text: str) -> bool:
     return len(text) >= _LONG_RUN and _ANY_SPACE.search(text[_LONG_RUN - 1 :: _LONG_RUN]) is not None
 
 
-class MetaspaceEncoder:
-    """A metaspace map on Hugging Face's tokenizers, which is an extra."""
+class StagedEncoder:
+    """A byte_level map with several patterns, on Hugging Face's tokenizers."""
 
     def __init__(self, token_map: TokenMap) -> None:
-        if tokenizers is None:
-            raise MapInvalidError(f"{token_map.id}: metaspace maps need the extra `leafgate[metaspace]`")
+        _require_tokenizers(token_map)
         self.map = token_map
-        start = token_map.byte_fallback_start or 0
-        vocab = dict(token_map.vocab) | {f"<0x{b:02X}>": start + b for b in range(256)}
+        names = {token: "".join(BYTE_ALPHABET[byte] for byte in token) for token in token_map.ranks}
+        order = sorted(token_map.ranks, key=token_map.ranks.__getitem__)
+        ids = token_map.id_of_rank
+        vocab = {names[token]: rank if ids is None else ids[rank] for token, rank in token_map.ranks.items()}
+        merges = [*all_merges([names[token] for token in order])]
+        self._tokenizer = _load_bpe(token_map, vocab, merges, ignore_merges=True)
+        splits = tokenizers.pre_tokenizers
         try:
-            model = tokenizers.models.BPE(vocab=vocab, merges=list(token_map.merges), byte_fallback=True)
-        except Exception as error:  # the library raises plain Exception for a merge without a token
-            raise MapInvalidError(f"{token_map.id}: {error}") from None
-        self._tokenizer = tokenizers.Tokenizer(model)
+            stages = [splits.Split(tokenizers.Regex(each), behavior="isolated") for each in token_map.patterns]
+        except Exception as error:  # the library raises plain Exception
+            raise MapInvalidError(f"{token_map.id}: unusable pattern ({error})") from None
+        as_bytes = splits.ByteLevel(add_prefix_space=False, use_regex=False)
+        self._tokenizer.pre_tokenizer = splits.Sequence([*stages, as_bytes])
+
+    def encode(self, text: str) -> list[int]:
+        _utf8(text)
+        return _ids_of(self._tokenizer, text)
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        return _join_tokens(self.map, ids)
+
+
+class MetaspaceEncoder:
+    """A metaspace map on Hugging Face's tokenizers."""
+
+    def __init__(self, token_map: TokenMap) -> None:
+        _require_tokenizers(token_map)
+        self.map = token_map
+        characters = {id: token for token, id in token_map.vocab.items()}
+        ids = range(token_map.byte_fallback_start, token_map.byte_fallback_start + 256)
+        bytes_ = {name: id for name, id in zip(BYTE_NAMES, ids, strict=True) if characters.get(id, name) == name}
+        merges = token_map.merges
+        if merges is None:
+            apart = token_map.added.keys() | bytes_.keys()
+            order = sorted((token for token in token_map.vocab if token not in apart), key=token_map.vocab.__getitem__)
+            merges = tuple(all_merges(order))
+        self._tokenizer = _load_bpe(token_map, {**token_map.vocab, **bytes_}, merges, byte_fallback=True)
+        self._prefix = SPACE_MARK if token_map.has_prefix else ""
 
     def encode(self, text: str) -> list[int]:
         _utf8(text)
         if not text:
             return []
-        if "▁" in text:  # it would decode to a space, and ids must decode to their text
+        if SPACE_MARK in text:  # it would decode to a space, and ids must decode to their text
             raise TextError("the text holds U+2581, which a metaspace map writes for a space")
-        ids: list[int] = self._tokenizer.encode("▁" + text.replace(" ", "▁"), add_special_tokens=False).ids
-        return ids
+        return _ids_of(self._tokenizer, self._prefix + text.replace(" ", SPACE_MARK))
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        return _join_tokens(self.map, ids).removeprefix(b" ")
+        return _join_tokens(self.map, ids).removeprefix(b" " if self._prefix else b"")
+
+
+def _require_tokenizers(token_map: TokenMap) -> None:
+    if tokenizers is None:
+        kind = "metaspace maps" if token_map.kind == "metaspace" else "maps with several patterns"
+        raise MapInvalidError(f"{token_map.id}: {kind} need the extra `leafgate[metaspace]`")
+
+
+def all_merges(order: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Yield every pair that makes one of these tokens, in their order."""
+    tokens = frozenset(order)
+    for token in order:
+        for cut in range(1, len(token)):
+            head, tail = token[:cut], token[cut:]
+            if head in tokens and tail in tokens:
+                yield head, tail
+
+
+def _load_bpe(
+    token_map: TokenMap, vocab: Mapping[str, int], merges: Collection[tuple[str, str]], **options: bool
+) -> Any:
+    try:
+        model = call_engine(tokenizers.models.BPE, vocab=dict(vocab), merges=[*merges], **options)
+    except Exception as error:  # the library raises plain Exception for a merge without a token
+        raise MapInvalidError(f"{token_map.id}: {error}") from None
+    return tokenizers.Tokenizer(model)
+
+
+def _ids_of(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = call_engine(tokenizer.encode, text, add_special_tokens=False).ids
+    return ids
+
+
+class PreparingEncoder:
+    """Finds added tokens and normalizes the text between them (spec 5.4, steps 1 and 2), for another encoder."""
+
+    def __init__(self, engine: Encoder) -> None:
+        self.map = engine.map
+        self.decode_bytes = engine.decode_bytes
+        self._engine = engine
+        self._added = re.compile(f"({_any_of(sorted(self.map.added))})") if self.map.added else None
+
+    def encode(self, text: str) -> list[int]:
+        _utf8(text)
+        if self._added is None:
+            return self._engine.encode(normalize(self.map, text))
+        ids: list[int] = []
+        for place, stretch in enumerate(self._added.split(text)):
+            if place % 2:  # what the group of the expression matched
+                ids.append(self.map.added[stretch])
+            elif stretch:
+                ids += self._engine.encode(normalize(self.map, stretch))
+        return ids
+
+
+def _any_of(words: Sequence[str]) -> str:
+    """Return an expression for the longest of these sorted words, as a tree: thousands of them are found fast."""
+    branches: list[str] = []
+    start = 0
+    while start < len(words):
+        first = words[start][:1]
+        end = next((at for at in range(start, len(words)) if words[at][:1] != first), len(words))
+        rest = [word[1:] for word in words[start:end]]
+        if first:
+            branches.append(re.escape(first) + (_any_of(rest) if rest != [""] else ""))
+        start = end
+    optional = "?" if words[0] == "" else ""
+    return f"(?:{'|'.join(branches)}){optional}"

@@ -1,22 +1,20 @@
-"""Building of maps from a tokenizer's own file: a rank file or a tokenizer.json.
+"""Building of maps: the parts that a tokenizer's file gives become the bytes of a map (spec 5.9).
 
-The same input gives the same bytes, and so the same digest. A feature that a map cannot express is refused, or noted if
-it affects only rare texts.
+The same parts give the same bytes, in both languages, and so the same digest. Readers of files are in tokenizer_files.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from leafgate.model.errors import MapInvalidError
-from leafgate.tokens.token_map import BYTE_ALPHABET, EncoderKind
+import tiktoken
 
-SPACE_MARK: Final = "\u2581"
+from leafgate.model.errors import MapInvalidError, TextError
+from leafgate.tokens.encoder import all_merges, call_engine
+from leafgate.tokens.token_map import BYTE_ALPHABET, BYTE_NAMES, EncoderKind, Normalizer
 
 _CONTRACTIONS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LEAD: Final = r"[^\r\n\p{L}\p{N}]?"
@@ -34,9 +32,11 @@ PATTERNS: Final[Mapping[str, str]] = {
     ),
     "qwen2": rf"{_CONTRACTIONS}|{_LEAD}\p{{L}}+|\p{{N}}|{_SIGNS}[\r\n]*|{_BLANKS}",
     "gpt2": rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+|{_SIGNS}|\s+(?!\S)|\s+",
+    "tekken": rf"{_LEAD}{_UPPER}*{_LOWER}+|{_LEAD}{_UPPER}+{_LOWER}*|\p{{N}}|{_SIGNS}[\r\n/]*|{_BLANKS}",
 }
 
-# Equivalent spellings of two of them, as tiktoken has them
+# Other spellings of two of them, as tiktoken has them. That of cl100k splits white space at the end of a text
+# differently; the ids of its vocabulary are the same.
 _SPELLINGS: Final[Mapping[str, str]] = {
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
     r"|\s+(?!\S)|\s": "cl100k",
@@ -44,201 +44,92 @@ _SPELLINGS: Final[Mapping[str, str]] = {
 }
 _FAMILIES: Final = {**{pattern: name for name, pattern in PATTERNS.items()}, **_SPELLINGS}
 
+Pair = tuple[str, str]
+
 
 def family_of(pattern: str) -> str | None:
     """Return the name of a pattern in wide use, or None for any other."""
     return _FAMILIES.get(pattern)
 
 
-# Tokenizer files
-
-
 @dataclass(frozen=True)
 class MapParts:
-    """The parts of a map. `vocab` is spelled as in map files; `merges` is empty if every id is its token's rank."""
+    """The parts of a map. `vocab` has the ordinary tokens, spelled as in map files; `merges` is empty if every id is its
+    token's rank; `patterns` are the stages of splitting, of which one that leaves nothing out is written alone."""
 
     kind: EncoderKind
     vocab: Mapping[str, int]
     specials: Mapping[str, int]
     merges: Sequence[str] = ()
-    pattern: str | None = None
+    patterns: tuple[str, ...] = ()
+    normalizer: Normalizer | None = None
+    added: tuple[str, ...] = ()
+    has_prefix: bool = True
     byte_fallback_start: int | None = None
     notes: tuple[str, ...] = ()
 
 
-def read_rank_file(raw: bytes, *, where: str) -> MapParts:
-    """Read a `.tiktoken` file: one token in base64 and its rank per line, without a pattern or special tokens."""
-    ranks: dict[bytes, int] = {}
-    for number, line in enumerate(raw.splitlines(), start=1):
-        if not line.strip():
-            continue
-        token, rank = _rank_line(line, f"{where}:{number}")
-        if token in ranks:
-            raise MapInvalidError(f"{where}:{number}: the token occurs twice")
-        ranks[token] = rank
-    if not ranks:
-        raise MapInvalidError(f"{where}: no ranks in it")
-    vocab = {"".join(BYTE_ALPHABET[byte] for byte in token): rank for token, rank in ranks.items()}
-    return MapParts("byte_level", vocab, {})
+def with_choices(
+    parts: MapParts, *, pattern: str | None, specials: Mapping[str, int], normalizer: str | None
+) -> MapParts:
+    """Return the parts with what the caller chose, which takes precedence. The normalizer `none` removes one."""
+    if pattern is not None:
+        parts = replace(parts, patterns=(pattern,))
+    if normalizer is not None:
+        names: dict[str, Normalizer] = {"nfc": "nfc", "nfkc": "nfkc"}
+        parts = replace(parts, normalizer=names.get(normalizer))
+    chosen_ids = frozenset(specials.values())
+    vocab = {token: id for token, id in parts.vocab.items() if id not in chosen_ids}
+    others = {name: id for name, id in parts.specials.items() if id not in chosen_ids}
+    return replace(parts, vocab=vocab, specials={**others, **specials})
 
 
-def _rank_line(line: bytes, where: str) -> tuple[bytes, int]:
-    try:
-        encoded, rank = line.split()
-        token = base64.b64decode(encoded, validate=True)
-    except (ValueError, binascii.Error):
-        raise MapInvalidError(f"{where}: not a token in base64 and a rank") from None
-    if not token or not rank.isdigit():
-        raise MapInvalidError(f"{where}: not a token in base64 and a rank")
-    return token, int(rank[:20])
+def spell_bytes(token: bytes) -> str:
+    """Return a token in the byte alphabet."""
+    return "".join(BYTE_ALPHABET[byte] for byte in token)
 
 
-def read_tokenizer_json(raw: bytes, *, where: str) -> MapParts:
-    """Read a Hugging Face `tokenizer.json` with a BPE model, byte-level or metaspace."""
-    try:
-        document = json.loads(raw.decode())
-    except (ValueError, RecursionError) as error:
-        raise MapInvalidError(f"{where}: not JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise MapInvalidError(f"{where}: not a JSON object")
-    return _TokenizerJson(document, where).parts()
+# Merges
 
 
-class _TokenizerJson:
-    def __init__(self, document: dict[str, Any], where: str) -> None:
-        self.document = document
-        self.where = where
-        model = document.get("model")
-        self.model: dict[str, Any] = model if isinstance(model, dict) else {}
+def own_merges(tokens: Iterable[str], merges: Sequence[Pair]) -> dict[str, int]:
+    """Return, for each token that its own text ends as when it is encoded alone, the position of the merge that makes
+    it. Nothing else ever makes this token: inside of its text, joining does not depend on what is around it."""
+    ranks: dict[Pair, int] = {}
+    for rank, pair in enumerate(merges):
+        ranks.setdefault(pair, rank)
+    last = ((token, _last_merge(token, ranks)) for token in tokens)
+    return {token: rank for token, rank in last if rank is not None}
 
-    def refuse(self, reason: str) -> MapInvalidError:
-        return MapInvalidError(f"{self.where}: {reason}")
 
-    def parts(self) -> MapParts:
-        if self.model.get("type") != "BPE":
-            raise self.refuse(f"its model is {self.model.get('type')!r}; maps support only BPE")
-        for effect in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-            if self.model.get(effect):
-                raise self.refuse(f"its model has a {effect}, which a map cannot express")
-        vocab = self.model.get("vocab")
-        if not isinstance(vocab, dict) or not vocab or any(type(id) is not int for id in vocab.values()):
-            raise self.refuse("its model has no vocabulary of tokens and ids")
-        specials = self._specials(vocab)
-        return (
-            self._metaspace(vocab, specials) if self.model.get("byte_fallback") else self._byte_level(vocab, specials)
-        )
-
-    def _specials(self, vocab: dict[str, int]) -> dict[str, int]:
-        """Return control tokens and all tokens outside the model's vocabulary: no ordinary text may give them."""
-        added_tokens = self.document.get("added_tokens", [])
-        if not isinstance(added_tokens, list):
-            raise self.refuse("`added_tokens` is not an array")
-        specials: dict[str, int] = {}
-        for token in added_tokens:
-            if (
-                not isinstance(token, dict)
-                or type(token.get("id")) is not int
-                or not isinstance(token.get("content"), str)
-            ):
-                raise self.refuse("an added token has no id or no content")
-            if token.get("special") is True or token["content"] not in vocab:
-                specials[token["content"]] = token["id"]
-        return specials
-
-    def _merges(self) -> list[tuple[str, str]]:
-        merges = self.model.get("merges")
-        if not isinstance(merges, list):
-            raise self.refuse("its model has no merges")
-        pairs = [tuple(merge.split(" ")) if isinstance(merge, str) else merge for merge in merges]
-        if any(not isinstance(pair, list | tuple) or len(pair) != 2 or not _are_words(pair) for pair in pairs):
-            raise self.refuse("a merge is not two tokens without spaces")
-        return [(left, right) for left, right in pairs]
-
-    def _byte_level(self, vocab: dict[str, int], specials: dict[str, int]) -> MapParts:
-        ordinary = {token: id for token, id in vocab.items() if token not in specials}
-        merges = self._merges()
-        return MapParts(
-            "byte_level",
-            ordinary,
-            specials,
-            () if _ids_are_ranks(ordinary, merges) else tuple(" ".join(pair) for pair in merges),
-            self._pattern(),
-            notes=self._normalizer_notes(),
-        )
-
-    def _normalizer_notes(self) -> tuple[str, ...]:
-        names = [step.get("type") for step in _steps(self.document.get("normalizer"), "normalizers")]
-        if set(names) - {"NFC"}:
-            raise self.refuse(
-                f"its normalizer ({', '.join(map(str, names))}) changes the text, which a map cannot express"
-            )
-        return ("it normalizes to NFC and a map does not: texts in another form get other ids",) if names else ()
-
-    def _pattern(self) -> str | None:
-        """Return the pattern, or None if the steps are not a single split by a pattern."""
-        steps = _steps(self.document.get("pre_tokenizer"), "pretokenizers")
-        if any(step.get("add_prefix_space") is True for step in steps):
-            raise self.refuse("it puts a space in front of the text, which a byte_level map cannot express")
-        if [step.get("type") for step in steps] == ["ByteLevel"]:
-            return PATTERNS["gpt2"] if steps[0].get("use_regex", True) else None
-        if [step.get("type") for step in steps] != ["Split", "ByteLevel"] or steps[1].get("use_regex", True):
+def _last_merge(token: str, ranks: Mapping[Pair, int]) -> int | None:
+    symbols = list(token)
+    best: int | None = None
+    while len(symbols) > 1:
+        found = [(rank, at) for at in range(len(symbols) - 1) if (rank := ranks.get((symbols[at], symbols[at + 1]))) is not None]
+        if not found:
             return None
-        keeps_all = (steps[0].get("behavior"), bool(steps[0].get("invert"))) in (("Isolated", False), ("Removed", True))
-        pattern = steps[0].get("pattern")
-        regex = pattern.get("Regex") if isinstance(pattern, dict) else None
-        return regex if keeps_all and isinstance(regex, str) else None
-
-    def _metaspace(self, vocab: dict[str, int], specials: dict[str, int]) -> MapParts:
-        if not self._puts_one_mark_in_front():
-            raise self.refuse(f"it does not write spaces as a metaspace map does: one {SPACE_MARK} in front, one piece")
-        fallback = [vocab.get(f"<0x{byte:02X}>") for byte in range(256)]
-        start = fallback[0]
-        if start is None or fallback != list(range(start, start + 256)):
-            raise self.refuse("its 256 fallback bytes do not have ids in a row")
-        merges = tuple(" ".join(pair) for pair in self._merges())
-        return MapParts("metaspace", vocab, specials, merges, byte_fallback_start=start)
-
-    def _puts_one_mark_in_front(self) -> bool:
-        before = _steps(self.document.get("normalizer"), "normalizers")
-        cut = _steps(self.document.get("pre_tokenizer"), "pretokenizers")
-        if not cut:
-            prepend = {"type": "Prepend", "prepend": SPACE_MARK}
-            return before == [prepend, {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}]
-        step = {"type": "Metaspace", "replacement": SPACE_MARK, "split": False}
-        # "first" differs from "always" only behind special tokens, which texts do not contain.
-        return (
-            not before
-            and len(cut) == 1
-            and step.items() <= cut[0].items()
-            and cut[0].get("prepend_scheme") in ("first", "always")
-        )
+        best, at = min(found)
+        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+    return best
 
 
-def _are_words(pair: Sequence[object]) -> bool:
-    return all(isinstance(part, str) and part and " " not in part for part in pair)
+def are_complete(tokens: Sequence[str], merges: Sequence[Pair]) -> bool:
+    """Do the merges have every split of every token into two of these tokens?"""
+    return frozenset(merges) >= frozenset(all_merges(tokens))
 
 
-def _steps(value: object, inner: str) -> list[dict[str, Any]]:
-    """Return a step, or a sequence of steps, as a flat list."""
-    if not isinstance(value, dict):
-        return []
-    if value.get("type") != "Sequence":
-        return [value]
-    parts = value.get(inner)
-    return [step for part in parts for step in _steps(part, inner)] if isinstance(parts, list) else [value]
+def in_order(ranks: Mapping[str, int]) -> list[str]:
+    return sorted(ranks, key=ranks.__getitem__)
 
 
-def _ids_are_ranks(ordinary: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> bool:
-    """Do the ids already contain the order of the merges? A map without merges is half the size."""
-    tokens = list(dict.fromkeys(left + right for left, right in merges))
-    ids = [ordinary.get(token, -1) for token in tokens]
-    bytes_first = max((ordinary.get(char, -1) for char in BYTE_ALPHABET), default=-1) < min(ids, default=0)
-    return bytes_first and ids == sorted(set(ids)) and ordinary.keys() == {*BYTE_ALPHABET, *tokens}
+def ascend(tokens: Iterable[str], ids: Mapping[str, int]) -> bool:
+    """Do these tokens have ascending ids?"""
+    row = [ids[token] for token in tokens]
+    return row == sorted(set(row))
 
 
-def with_choices(parts: MapParts, *, pattern: str | None, specials: Mapping[str, int]) -> MapParts:
-    """Return the parts with the pattern and the special tokens that the caller chose, which take precedence."""
-    return replace(parts, pattern=pattern or parts.pattern, specials={**parts.specials, **specials})
+# The file
 
 
 def write_map(parts: MapParts, *, id: str) -> bytes:
@@ -249,12 +140,20 @@ def write_map(parts: MapParts, *, id: str) -> bytes:
         "vocab_size": len(parts.vocab.keys() | parts.specials.keys()),
         "encoder": parts.kind,
     }
+    if parts.normalizer is not None:
+        document["normalizer"] = parts.normalizer
+    if parts.kind == "metaspace" and not parts.has_prefix:
+        document["prefix"] = "never"
     if parts.byte_fallback_start is not None:
         document["byte_fallback_start"] = parts.byte_fallback_start
         document["byte_fallback_end"] = parts.byte_fallback_start + 255
-    if parts.pattern is not None:
-        document["pre_tokenizer_pattern"] = parts.pattern
+    if len(parts.patterns) == 1 and _leaves_nothing_out(parts.patterns[0]):
+        document["pre_tokenizer_pattern"] = parts.patterns[0]
+    elif parts.patterns:
+        document["pre_tokenizer_patterns"] = list(parts.patterns)
     document["special_tokens"] = _by_id(parts.specials)
+    if parts.added:
+        document["added_tokens"] = sorted(parts.added, key=parts.vocab.__getitem__)
     document["vocab"] = _by_id(parts.vocab)
     if parts.merges:
         document["merges"] = list(parts.merges)
@@ -266,3 +165,30 @@ def write_map(parts: MapParts, *, id: str) -> bytes:
 
 def _by_id(ids: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(ids.items(), key=lambda entry: (entry[1], entry[0])))
+
+
+def _leaves_nothing_out(pattern: str) -> bool:
+    """Does the pattern match all of a text with every code point? An encoder of single bytes shows what it left out."""
+    text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    try:
+        singles = call_engine(
+            tiktoken.Encoding,
+            "bytes",
+            pat_str=pattern,
+            mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+            special_tokens={},
+        )
+        return bytes(call_engine(singles.encode_ordinary, text)) == text.encode()
+    except ValueError as error:
+        raise MapInvalidError(f"unusable pattern ({error})") from None
+    except TextError:  # it matches empty pieces
+        return False
+
+
+def fallback_start(vocab: Mapping[str, int]) -> int | None:
+    """Return the id of byte 00, if all 256 bytes have ids in a row: each as `<0x..>`, or as its character."""
+    start = vocab.get(BYTE_NAMES[0])
+    if start is None:
+        return None
+    ids = (vocab.get(name, vocab.get(chr(byte))) for byte, name in enumerate(BYTE_NAMES))
+    return start if all(id == start + byte for byte, id in enumerate(ids)) else None

@@ -6,7 +6,7 @@ Everything in a map is foreign until it is checked here; errors say what is wron
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -14,8 +14,12 @@ from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnre
 from leafgate.model.leaf import MAX_ID, digest_of, parse_digest
 
 MAX_MAP_BYTES: Final = 64 * 1024 * 1024
+_ASCII_SPACE: Final = " \t\n\r\x0b\x0c"
 
 EncoderKind = Literal["byte_level", "metaspace"]
+Normalizer = Literal["nfc", "nfkc"]
+SPACE_MARK: Final = "\u2581"
+BYTE_NAMES: Final = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def _byte_alphabet() -> str:
@@ -35,22 +39,30 @@ _STRICTLY_TO_LATIN1: Final = {**dict.fromkeys(range(256), 0xFFFD), **_TO_LATIN1,
 
 @dataclass(frozen=True)
 class TokenMap:
-    """A valid map. `ranks` is the order of merges; `id_of_rank` is None if every rank is its token's id."""
+    """A valid map. `ranks` is the order of merges; `id_of_rank` is None if every rank is its token's id.
+
+    `patterns` are those of a map that splits in several stages; `pattern` is then empty. `added` are the tokens that
+    are found in the text as wholes.
+    """
 
     id: str
     digest: str
     kind: EncoderKind
     token_of_id: Mapping[int, bytes]
     specials: Mapping[str, int]
+    normalizer: Normalizer | None = None
+    added: Mapping[str, int] = field(default_factory=dict)
     # byte_level
     pattern: str = ""
+    patterns: tuple[str, ...] = ()
     ranks: Mapping[bytes, int] = field(default_factory=dict)
     id_of_rank: tuple[int, ...] | None = None
     warnings: tuple[str, ...] = ()
-    # metaspace
-    merges: tuple[tuple[str, str], ...] = ()
+    # metaspace; `merges` is None if a token's id is its rank
+    merges: tuple[tuple[str, str], ...] | None = None
     vocab: Mapping[str, int] = field(default_factory=dict)
-    byte_fallback_start: int | None = None
+    byte_fallback_start: int = 0
+    has_prefix: bool = False
 
     @property
     def special_ids(self) -> frozenset[int]:
@@ -135,26 +147,68 @@ class _Reading:
             raise self.refuse('`merges` holds an entry that is not "left right"')
         return tuple((p[0], p[1]) for p in pairs)
 
+    def _choice(self, field: str, choices: tuple[str, ...]) -> Any:
+        value = self.document.get(field)
+        if value is not None and value not in choices:
+            raise self.refuse(f"`{field}` is {value!r}; it is one of {', '.join(choices)}")
+        return value
+
+    def _added(self, ordinary: dict[str, int]) -> dict[str, int]:
+        """Return the tokens to find as wholes, spelled as in `vocab`."""
+        tokens = self.document.get("added_tokens", [])
+        if not isinstance(tokens, list) or any(not isinstance(token, str) for token in tokens):
+            raise self.refuse("`added_tokens` is not an array of tokens")
+        if len(set(tokens)) != len(tokens) or not ordinary.keys() >= set(tokens):
+            raise self.refuse("`added_tokens` names a token twice, or one that is not an ordinary token of `vocab`")
+        return {token: ordinary[token] for token in tokens}
+
+    def _refuse_added_beside_normalizer(self, added: Iterable[str]) -> None:
+        if self.document.get("normalizer") is not None and any(token.strip(_ASCII_SPACE) for token in added):
+            raise self.refuse("beside a `normalizer`, `added_tokens` consist of ASCII white space")
+
+    def _patterns(self) -> tuple[str, tuple[str, ...]]:
+        """Return the pattern, or the patterns of several stages."""
+        one, several = self.document.get("pre_tokenizer_pattern"), self.document.get("pre_tokenizer_patterns")
+        if several is None:
+            if not isinstance(one, str) or not one:
+                raise self.refuse("`pre_tokenizer_pattern` is missing; byte_level maps need one")
+            return one, ()
+        if one is not None:
+            raise self.refuse("it has both `pre_tokenizer_pattern` and `pre_tokenizer_patterns`")
+        if not isinstance(several, list) or not several or any(not isinstance(p, str) or not p for p in several):
+            raise self.refuse("`pre_tokenizer_patterns` is not an array of patterns")
+        return "", tuple(several)
+
     def _byte_level(self, ordinary: dict[str, int], specials: dict[str, int]) -> TokenMap:
-        pattern = self.document.get("pre_tokenizer_pattern")
-        if not isinstance(pattern, str) or not pattern:
-            raise self.refuse("`pre_tokenizer_pattern` is missing; byte_level maps need one")
+        pattern, patterns = self._patterns()
         tokens = self._bytes_of(ordinary)
         missing = [b for b in range(256) if bytes([b]) not in tokens]
         if missing:
             raise self.refuse(f"no token for {len(missing)} of the 256 bytes, the first is 0x{missing[0]:02x}")
-        ranks, id_of_rank = self._ranks(tokens)
+        added = self._added_texts(ordinary)
+        ranks, id_of_rank = self._ranks(tokens, frozenset(added.values()))
         return TokenMap(
             id=self._id(),
             digest=self.digest,
             kind="byte_level",
             token_of_id={id: token for token, id in tokens.items()},
             specials=specials,
+            normalizer=self._choice("normalizer", ("nfc", "nfkc")),
+            added=added,
             pattern=pattern,
+            patterns=patterns,
             ranks=ranks,
             id_of_rank=id_of_rank,
             warnings=self._warnings(pattern),
         )
+
+    def _added_texts(self, ordinary: dict[str, int]) -> dict[str, int]:
+        try:
+            added = {self._as_bytes(token).decode(): id for token, id in self._added(ordinary).items()}
+        except UnicodeDecodeError:
+            raise self.refuse("`added_tokens` holds a token that is not UTF-8") from None
+        self._refuse_added_beside_normalizer(added)
+        return added
 
     def _bytes_of(self, ordinary: dict[str, int]) -> dict[bytes, int]:
         text = "\n".join(ordinary)
@@ -169,10 +223,12 @@ class _Reading:
             raise self.refuse("an empty token")
         return dict(zip(encoded, ordinary.values(), strict=True))
 
-    def _ranks(self, tokens: dict[bytes, int]) -> tuple[dict[bytes, int], tuple[int, ...] | None]:
+    def _ranks(
+        self, tokens: dict[bytes, int], added: frozenset[int]
+    ) -> tuple[dict[bytes, int], tuple[int, ...] | None]:
         merges = self._merges()
         if merges is None:
-            return tokens, None
+            return ({token: id for token, id in tokens.items() if id not in added} if added else tokens), None
         results = (self._as_bytes(left) + self._as_bytes(right) for left, right in merges)
         order = dict.fromkeys([*(bytes([b]) for b in range(256)), *results])
         unknown = next((token for token in order if token not in tokens), None)
@@ -198,17 +254,19 @@ class _Reading:
         return ()
 
     def _metaspace(self, ordinary: dict[str, int], specials: dict[str, int]) -> TokenMap:
-        merges = self._merges()
-        if merges is None:
-            raise self.refuse("`merges` is missing; metaspace maps need them")
         if "" in ordinary:
             raise self.refuse("an empty token")
-        start, end = self.document.get("byte_fallback_start"), self.document.get("byte_fallback_end")
-        if type(start) is not int or type(end) is not int or end - start != 255:
-            raise self.refuse("`byte_fallback_start` and `byte_fallback_end` do not span 256 ids")
-        if any(start <= id <= end and token != f"<0x{id - start:02X}>" for token, id in ordinary.items()):
-            raise self.refuse("a token and a fallback byte share an id")
-        token_of_id = {id: token.replace("▁", " ").encode("utf-8", "surrogatepass") for token, id in ordinary.items()}
+        if "pre_tokenizer_pattern" in self.document or "pre_tokenizer_patterns" in self.document:
+            raise self.refuse("metaspace maps have no patterns: the text is one piece")
+        start = self._fallback_start(ordinary)
+        has_prefix = self._choice("prefix", ("always", "never")) != "never"
+        added = self._added(ordinary)
+        if added and (has_prefix or any(SPACE_MARK in token for token in added)):
+            raise self.refuse(f"`added_tokens` need the `prefix` never, and cannot hold {SPACE_MARK}")
+        self._refuse_added_beside_normalizer(added)
+        token_of_id = {
+            id: token.replace(SPACE_MARK, " ").encode("utf-8", "surrogatepass") for token, id in ordinary.items()
+        }
         token_of_id |= {start + b: bytes([b]) for b in range(256)}
         return TokenMap(
             id=self._id(),
@@ -216,7 +274,23 @@ class _Reading:
             kind="metaspace",
             token_of_id=token_of_id,
             specials=specials,
-            merges=merges,
+            normalizer=self._choice("normalizer", ("nfc", "nfkc")),
+            added=added,
+            merges=self._merges(),
             vocab=ordinary,
             byte_fallback_start=start,
+            has_prefix=has_prefix,
         )
+
+    def _fallback_start(self, ordinary: dict[str, int]) -> int:
+        start, end = self.document.get("byte_fallback_start"), self.document.get("byte_fallback_end")
+        if type(start) is not int or type(end) is not int or end - start != 255:
+            raise self.refuse("`byte_fallback_start` and `byte_fallback_end` do not span 256 ids")
+        # A byte's id may be that of its character, which has the same bytes: Gemma's tab.
+        if any(start <= id <= end and token not in _names_of(id - start) for token, id in ordinary.items()):
+            raise self.refuse("a token and a fallback byte share an id")
+        return start
+
+
+def _names_of(byte: int) -> tuple[str, ...]:
+    return (BYTE_NAMES[byte], chr(byte)) if byte < 0x80 else (BYTE_NAMES[byte],)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from leafgate.model.errors import IdsError, TextError
 from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
 from leafgate.tokens.encoder import Encoder, classify_ids
+from leafgate.tokens.normalize import normalize
 
 # Ids per call into C: one call on a list of millions would block every thread of the process.
 _AT_ONCE: Final = 1 << 16
@@ -31,10 +32,10 @@ def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its orde
     if not text:
         return "empty-text"
     try:
-        raw = text.encode()
-    except UnicodeEncodeError:
+        raw = normalize(encoder.map, text).encode()
+    except (UnicodeEncodeError, TextError):
         return "bad-text"
-    if len(ids) > len(raw) + (encoder.map.kind == "metaspace"):
+    if len(ids) > len(raw) + encoder.map.has_prefix:
         return "too-many-ids"
     if level == "trust":
         return next(filter(None, (_wrong_element(encoder, part) for part in _parts(ids))), None)
