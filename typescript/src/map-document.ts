@@ -86,6 +86,7 @@ function parseObject(json: string): Fields {
 }
 
 function read(fields: Fields): MapDocument {
+  refuseTokenizerFile(fields);
   if (fields._synthetic === true) throw new MapInvalidError("a placeholder without a vocabulary");
   const specials = readSpecials(fields);
   const vocab = readIds(fields, fields.vocab === undefined ? "tokens" : "vocab", false);
@@ -101,6 +102,19 @@ function read(fields: Fields): MapDocument {
   }
   if (kind === "metaspace") return metaspaceDocument(fields, specials.idSet, ordinary);
   throw new MapInvalidError(`unknown encoder ${JSON.stringify(kind)}`);
+}
+
+/** Other files that describe a tokenizer are often given in the place of a map. */
+function refuseTokenizerFile(fields: Fields): void {
+  const kind = isRecord(fields.model)
+    ? "a Hugging Face tokenizer.json"
+    : fields.bpe_ranks !== undefined
+      ? "a tiktoken file"
+      : isRecord(fields.config) && Array.isArray(fields.vocab)
+        ? "a tekken.json"
+        : null;
+  if (kind === null) return;
+  throw new MapInvalidError(`${kind}, not a map; build a map of it: leafgate maps build FILE --id OWNER/NAME`);
 }
 
 function byteLevelDocument(

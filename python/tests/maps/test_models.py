@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,8 @@ def test_how_a_missing_map_is_built() -> None:
     )
     steps = MODELS.maps["openai/p50k_base"].build_steps("openai/p50k_base", "leafgate")
     assert steps[1].endswith("--pattern gpt2 --special '<|endoftext|>=50256' --out p50k_base.json")
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    made = subprocess.run([sys.executable, ROOT / "maps/models_page.py"], capture_output=True, text=True, check=True)
+    assert (ROOT / "docs/models.md").read_text(encoding="utf-8") == made.stdout
