@@ -12,7 +12,7 @@ import pytest
 
 from leafgate.maps.files import MapFiles
 from leafgate.maps.models import edit_distance, known_models, words_of
-from leafgate.model.errors import MapUnreachableError
+from leafgate.model.errors import MapInvalidError, MapUnreachableError
 
 ROOT = Path(__file__).resolve().parents[3]
 CASES = json.loads((ROOT / "shared-fixtures/models/names.json").read_text(encoding="utf-8"))["cases"]
@@ -87,6 +87,21 @@ def test_how_a_missing_map_is_built() -> None:
     )
     steps = MODELS.maps["openai/p50k_base"].build_steps("openai/p50k_base", "leafgate")
     assert steps[1].endswith("--pattern gpt2 --special '<|endoftext|>=50256' --out p50k_base.json")
+
+
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        ({"version": "1.0", "model": {"type": "BPE"}}, "a Hugging Face tokenizer.json"),
+        ({"pat_str": "", "bpe_ranks": ""}, "a tiktoken file"),
+        ({"config": {}, "vocab": []}, "a tekken.json"),
+    ],
+)
+def test_a_tokenizers_own_file_is_not_a_map(document: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(MapInvalidError, match=f"{kind}, not a map; build a map of it: leafgate maps build"):
+        MapFiles().load(str(file))
 
 
 def test_the_page_is_made_from_the_table() -> None:
