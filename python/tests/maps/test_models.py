@@ -42,7 +42,9 @@ def test_the_table_is_whole() -> None:
         for example in family.examples:
             assert MODELS.family_of(example) is family
         # A pattern that another one hides is of no use.
-        assert [text for text in family.match if " " not in text and MODELS.family_of(text.strip("^")) is not family] == []
+        assert [
+            text for text in family.match if " " not in text and MODELS.family_of(text.strip("^")) is not family
+        ] == []
     assert {family.map for family in MODELS.families} - {None} == set(MODELS.maps)
 
 

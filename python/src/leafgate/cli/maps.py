@@ -195,7 +195,9 @@ def for_command(model: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("where", metavar="PATH|URL")
-@click.option("--hash", "--sha256", "sha256", metavar="DIGEST", help="The expected digest of the map; required for a URL.")
+@click.option(
+    "--hash", "--sha256", "sha256", metavar="DIGEST", help="The expected digest of the map; required for a URL."
+)
 @click.option("--id", "id", metavar="OWNER/NAME", help="The id to store it under. [default: the map's own]")
 @click.option("--source", help="Its source, as a note. [default: the name of the file or the host]")
 @click.option("--licence", default="", help="Its licence, as a note.")
