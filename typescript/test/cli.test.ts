@@ -156,8 +156,8 @@ describe("mcp-leaf", () => {
       const { stdout, status } = run(["maps", "for", model, "--json"]);
       return { ...JSON.parse(stdout), status };
     };
-    const qwen = findBundledMap("qwen/qwen2")!;
-    expect(answer("qwen3:8b")).toMatchObject({ map: "qwen/qwen2", map_id: qwen.sha256, status: 0 });
+    const qwen = findBundledMap("qwen/qwen3")!;
+    expect(answer("qwen3:8b")).toMatchObject({ map: "qwen/qwen3", map_id: qwen.sha256, status: 0 });
     expect(answer("gemini-2.5-pro")).toMatchObject({ map: null, reason: expect.stringContaining("Google"), status: 1 });
     expect(answer("command-r")).toMatchObject({
       map: "cohere/command-r",
@@ -168,6 +168,6 @@ describe("mcp-leaf", () => {
       ],
       status: 0,
     });
-    expect(run(["maps", "for", "qwen3:8b"]).stdout).toContain("map             qwen/qwen2\n");
+    expect(run(["maps", "for", "qwen3:8b"]).stdout).toContain("map             qwen/qwen3\n");
   });
 });

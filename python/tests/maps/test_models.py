@@ -56,8 +56,8 @@ def test_words() -> None:
 
 def test_a_map_by_model() -> None:
     files = MapFiles()
-    assert files.find("model:qwen3:8b").id == "qwen/qwen2"
-    assert files.load("model:Qwen/Qwen3-8B") is files.load("qwen/qwen2")
+    assert files.find("model:qwen3:8b").id == "qwen/qwen3"
+    assert files.load("model:Qwen/Qwen3-8B") is files.load("qwen/qwen3")
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 """`leafgate maps`: list the installed maps, add one, check one, build one from a tokenizer's file.
 
-`check` compares a map's encoder with Hugging Face's tokenizers: with a tokenizer that this library builds from the map,
-or with the tokenizer.json that the map was built from.
+`check` compares the ids of a map with those of the original engine, on a corpus of texts. Without a tokenizer's file to
+compare with, it says what else it checked.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,7 +22,8 @@ from rich.text import Text
 
 from leafgate.cli.json_lines import AS_JSON_OPTION, print_json
 from leafgate.cli.tokens import map_facts
-from leafgate.maps.accelerator import accelerate, trial_texts
+from leafgate.maps.accelerator import accelerate
+from leafgate.maps.corpus import corpus
 from leafgate.maps.fetch import fetch_map
 from leafgate.maps.files import (
     MapEntry,
@@ -36,89 +37,20 @@ from leafgate.maps.files import (
     short_id,
 )
 from leafgate.maps.models import known_models
-from leafgate.model.errors import ConfigError, LeafgateError, MapInvalidError, TextError
-from leafgate.model.leaf import digest_of, parse_digest
+from leafgate.maps.original import compare, open_original
+from leafgate.model.errors import ConfigError, LeafgateError, TextError
+from leafgate.model.leaf import parse_digest
 from leafgate.tokens.encoder import Encoder, make_encoder
-from leafgate.tokens.map_building import (
-    PATTERNS,
-    family_of,
-    read_rank_file,
-    read_tokenizer_json,
-    with_choices,
-    write_map,
-)
-from leafgate.tokens.token_map import BYTE_ALPHABET, MAX_MAP_BYTES, TokenMap, read_map
-
-try:
-    import tokenizers
-
-    _INSTALLED = True
-except ImportError:  # an extra
-    _INSTALLED = False
+from leafgate.tokens.equal_maps import ids_digest
+from leafgate.tokens.map_building import PATTERNS, family_of, with_choices, write_map
+from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
+from leafgate.tokens.tokenizer_files import read_tokenizer
+from leafgate.tokens.verify import check as check_ids
 
 DIGEST_CHARS: Final = 19
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 WIDTH_IN_A_PIPE: Final = 200
 FETCH_SECONDS: Final = 120
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The number of texts, the number of texts whose ids differ, and the first of those."""
-
-    against: str
-    texts: int
-    differences: int
-    first_difference: str | None
-
-
-def compare(encoder: Encoder, original: Path | None = None) -> Comparison | None:
-    """Compare with Hugging Face's tokenizers; None if it is not installed, or is the encoder itself."""
-    if not _INSTALLED:
-        return None
-    if original is not None:
-        try:
-            other = tokenizers.Tokenizer.from_file(str(original))
-        except Exception as error:  # the library raises plain Exception
-            raise MapInvalidError(f"{original}: {error}") from None
-        return _compare_with(encoder, other, original.name)
-    if encoder.map.kind == "metaspace":
-        return None
-    return _compare_with(encoder, _rebuild(encoder.map), "tokenizers, built from the map")
-
-
-def _compare_with(encoder: Encoder, other: Any, against: str) -> Comparison:
-    def differs(text: str) -> bool:
-        try:
-            return bool(encoder.encode(text) != other.encode(text, add_special_tokens=False).ids)
-        except TextError:  # refusing the text is not a difference
-            return False
-
-    added_names = [token.content for token in other.get_added_tokens_decoder().values()]
-    # That library reads the names of added tokens in a text as those tokens; leafgate never does.
-    texts = [text for text in trial_texts() if not any(name in text for name in added_names)]
-    different = [text for text in texts if differs(text)]
-    return Comparison(against, len(texts), len(different), different[0] if different else None)
-
-
-def _rebuild(token_map: TokenMap) -> Any:
-    names = {token: "".join(BYTE_ALPHABET[byte] for byte in token) for token in token_map.token_of_id.values()}
-    vocab = {names[token]: id for id, token in token_map.token_of_id.items()}
-    model = tokenizers.models.BPE(vocab=vocab, merges=list(_merges(token_map.ranks, names)), ignore_merges=True)
-    built = tokenizers.Tokenizer(model)
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(token_map.pattern), behavior="isolated")
-    as_bytes = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, as_bytes])
-    return built
-
-
-def _merges(ranks: Mapping[bytes, int], names: Mapping[bytes, str]) -> Iterable[tuple[str, str]]:
-    """Yield every pair that makes a token, in the order of the tokens' ranks."""
-    for token in sorted(ranks, key=lambda token: ranks[token]):
-        for cut in range(1, len(token)):
-            head, tail = token[:cut], token[cut:]
-            if head in ranks and tail in ranks:
-                yield names[head], names[tail]
 
 
 @click.group()
@@ -129,7 +61,8 @@ def command() -> None:
     leafgate maps list
     leafgate maps for qwen3:8b
     leafgate maps check qwen/qwen2
-    leafgate maps build --from vocab.tiktoken --id me/mine --pattern cl100k -o mine.json
+    leafgate maps build tokenizer.json --id me/mine --out mine.json
+    leafgate maps check mine.json --against tokenizer.json
     leafgate maps add mine.json
     """
 
@@ -228,78 +161,114 @@ def add(
 
 
 @command.command()
-@click.argument("name", metavar="PATH|ID")
-@click.option("--against", metavar="TOKENIZER_JSON", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Compare with this Hugging Face file instead of with one built from the map.")  # fmt: skip
+@click.argument("name", metavar="MAP")
+@click.option("--against", metavar="TOKENIZER", type=_FILE,
+              help="The tokenizer's own file, as for `maps build`.")  # fmt: skip
 @AS_JSON_OPTION
 def check(name: str, against: Path | None, as_json: bool) -> None:
-    """Load a map, run its self-test, and describe it.
+    """Load a map, check its ids on a corpus of more than 2,000 texts, and describe it. MAP is a path or an id.
 
-    If the extra `metaspace` (Hugging Face's tokenizers) is installed, ids are compared with that library's on a few
-    hundred difficult texts. Exits 1 if any differ.
+    With --against the ids are compared with those of the original engine: Hugging Face's tokenizers (the extra
+    `metaspace`), tiktoken, or sentencepiece. Exits 1 if any differ, and names the first difference. Without it nothing
+    is known about the original: only that ids decode to their texts.
 
     \b
-    leafgate maps check openai/o200k_base
     leafgate maps check mine.json --against tokenizer.json
+    leafgate maps check openai/o200k_base
     """
     files = MapFiles()
     entry = files.find(name)
     with _busy("Loading"):
         encoder = files.load(name)
-    with _busy("Comparing"):
-        comparison = compare(encoder, against)
     facts = map_facts(entry, encoder.map)
     facts |= {
         "file": str(entry.path),
         "pattern_family": family_of(encoder.map.pattern),
-        "self_test": "passed",
+        "ids_digest": ids_digest(encoder.map),
         "accelerated": accelerate(encoder) is not encoder,
         "warnings": facts.pop("warnings"),
-        "compared": None if comparison is None else asdict(comparison),
+        "checked": _check_corpus(encoder),
     }
+    differences = 0
+    if against is None:
+        facts["compared"] = None
+    else:
+        with _busy("Comparing"):
+            raw = read_bounded(against, MAX_MAP_BYTES)
+            comparison = compare(encoder, open_original(raw, where=against.name, encoder=encoder))
+        differences = comparison.differences
+        facts["compared"] = asdict(comparison)
     _print_facts(facts, as_json)
-    if comparison is not None and comparison.differences:
+    if differences:
         sys.exit(1)
 
 
+def _check_corpus(encoder: Encoder) -> str:
+    """Say how many texts have ids that are accepted as theirs."""
+    accepted = without_ids = 0
+    for text in corpus():
+        try:
+            accepted += check_ids(encoder, text, encoder.encode(text), level="canonical").accepted
+        except TextError:
+            without_ids += 1
+    checked = f"the ids of {accepted} of {len(corpus())} texts decode to them"
+    return checked + (f"; {without_ids} texts have no tokenization" if without_ids else "")
+
+
 @command.command()
-@click.option("--from", "source", required=True, metavar="FILE", type=_FILE,
-              help="A rank file (.tiktoken) or a tokenizer.json.")  # fmt: skip
+@click.argument("source", type=_FILE)
 @click.option("--id", "id", required=True, metavar="OWNER/NAME", help="The map's id.")
+@click.option("--out", "-o", "output", metavar="FILE", type=_FILE, help="The map. [default: NAME.json]")
 @click.option("--pattern", metavar="NAME|REGEX", help=f"{', '.join(PATTERNS)}, or a regex. Rank files need it.")
 @click.option("--special", "specials", multiple=True, metavar="NAME=ID", help="A special token; may be repeated.")
-@click.option("-o", "--output", required=True, metavar="FILE", type=_FILE, help="The map.")
+@click.option("--normalizer", type=click.Choice(("nfc", "nfkc", "none")), help="In place of the source's own.")
 @AS_JSON_OPTION
-def build(*, source: Path, id: str, pattern: str | None, specials: Sequence[str], output: Path, as_json: bool) -> None:
+def build(
+    *,
+    source: Path,
+    id: str,
+    output: Path | None,
+    pattern: str | None,
+    specials: Sequence[str],
+    normalizer: str | None,
+    as_json: bool,
+) -> None:
     """Build a map from a tokenizer's file. The same input gives the same bytes and the same digest.
 
+    SOURCE is a Hugging Face tokenizer.json, a tiktoken rank file, a Mistral tekken.json, a SentencePiece .model (BPE),
+    or Anthropic's claude.json. What a map cannot express is refused, with the reason.
+
     \b
-    leafgate maps build --from cl100k_base.tiktoken --id openai/cl100k_base --pattern cl100k \\
-        --special '<|endoftext|>=100257' -o cl100k_base.json
-    leafgate maps build --from tokenizer.json --id me/mine -o mine.json
+    leafgate maps build tokenizer.json --id me/mine --out mine.json
+    leafgate maps build cl100k_base.tiktoken --id openai/cl100k_base --pattern cl100k \\
+        --special '<|endoftext|>=100257' --out cl100k_base.json
     """
-    check_map_id(id)
-    raw = read_bounded(source, MAX_MAP_BYTES)
-    read = read_tokenizer_json if raw.lstrip()[:1] == b"{" else read_rank_file
-    parts = with_choices(read(raw, where=str(source)), pattern=_pattern(pattern), specials=_specials(specials))
-    if parts.kind == "byte_level" and parts.pattern is None:
-        raise ConfigError(f"{source} has no split pattern; --pattern takes {', '.join(PATTERNS)} or a regex")
-    raw = write_map(parts, id=id)
-    with _busy("Testing"):
-        make_encoder(read_map(raw, where=str(source)))
+    output = output or Path(f"{check_map_id(id).rpartition('/')[2]}.json")
+    with _busy("Building"):
+        parts = read_tokenizer(read_bounded(source, MAX_MAP_BYTES), where=str(source))
+        chosen = _specials(specials)
+        parts = with_choices(parts, pattern=_pattern(pattern), specials=chosen, normalizer=normalizer)
+        if parts.kind == "byte_level" and not parts.patterns:
+            raise ConfigError(f"{source} has no split pattern; --pattern takes {', '.join(PATTERNS)} or a regex")
+        raw = write_map(parts, id=check_map_id(id))
+        token_map = read_map(raw, where=str(source))
+        make_encoder(token_map)
     try:
         output.write_bytes(raw)
     except OSError as error:
         raise ConfigError(f"{output}: {error.strerror}") from None
     facts = {
         "id": id,
-        "map_id": digest_of(raw),
+        "map_id": token_map.digest,
+        "ids_digest": ids_digest(token_map),
         "file": str(output),
         "bytes": len(raw),
         "encoder": parts.kind,
         "tokens": len(parts.vocab),
         "special_tokens": len(parts.specials),
-        "pattern": None if parts.pattern is None else family_of(parts.pattern) or parts.pattern,
+        "added_tokens": len(parts.added),
+        "normalizer": parts.normalizer,
+        "patterns": [family_of(pattern) or pattern for pattern in parts.patterns],
         "notes": list(parts.notes),
     }
     _print_facts(facts, as_json)
@@ -361,7 +330,8 @@ def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
         print_json(facts)
         return
     for name, value in facts.items():
-        click.echo(f"{name:15} {_format(value)}")
+        shown = "with no original: --against takes its file" if name == "compared" and value is None else _format(value)
+        click.echo(f"{name:15} {shown}")
 
 
 def _format(value: object) -> str:
@@ -370,7 +340,8 @@ def _format(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict) and "differences" in value:
-        return f"{value['differences']} differences on {value['texts']} texts with {value['against']}"
+        summary = f"{value['differences']} differences on {value['texts']} texts with {value['against']}"
+        return f"{summary}\n{value['first_difference']}" if value["differences"] else summary
     if isinstance(value, list) and any(" " in line for line in value):
         return f"\n{'':16}".join(value)
     return ", ".join(value) or "none" if isinstance(value, dict | list) else str(value)

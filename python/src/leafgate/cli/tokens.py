@@ -82,7 +82,8 @@ def map_facts(entry: MapEntry, token_map: TokenMap) -> dict[str, Any]:
         "tokens": len(token_map.token_of_id),
         "special_tokens": dict(token_map.specials),
         "max_id": max([*token_map.token_of_id, *token_map.specials.values()]),
-        "pattern": token_map.pattern,
+        "pattern": token_map.pattern or list(token_map.patterns),
+        "normalizer": token_map.normalizer,
         "warnings": list(token_map.warnings),
     }
 

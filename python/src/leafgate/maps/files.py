@@ -7,6 +7,7 @@ overwritten, and the index is replaced in one step; the previous one stays besid
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -28,9 +30,10 @@ from cachetools import LRUCache
 
 from leafgate.maps.models import PREFIX, known_models
 from leafgate.model.errors import ConfigError, MapError, MapInvalidError, MapUnreachableError
-from leafgate.model.leaf import digest_of, is_digest, parse_digest
+from leafgate.model.leaf import is_digest, parse_digest
 from leafgate.ports import Clock
 from leafgate.tokens.encoder import Encoder, make_encoder
+from leafgate.tokens.equal_maps import ids_digest
 from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
 
 try:
@@ -48,7 +51,10 @@ _CHECKOUT = _PACKAGE.parents[2]
 
 @dataclass(frozen=True)
 class MapEntry:
-    """A map that a folder's index lists."""
+    """A map that a folder's index lists. `path` may be compressed; `bytes` and `digest` are those of the map itself.
+
+    `ids_digest` is that of spec 5.10, None if it is not known; `also` are digests of maps elsewhere that have the same.
+    """
 
     id: str
     digest: str | None
@@ -56,6 +62,8 @@ class MapEntry:
     bytes: int
     source: str
     licence: str
+    ids_digest: str | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,9 @@ class MapUrl:
     url: str = field(repr=False)
     source: str = "a URL of the operator"
     licence: str = ""
-    bytes: None = None  # not known before the map is fetched
+    bytes: None = None  # these two are not known before the map is fetched
+    ids_digest: None = None
+    also: tuple[str, ...] = ()
 
 
 MapSource = MapEntry | MapUrl
@@ -269,12 +279,12 @@ def load_entry(entry: MapEntry) -> Encoder:
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """The bytes of a file. MapUnreachableError if it cannot be read or is larger than the limit."""
+    """The bytes of a file, unpacked if it is a .gz. MapUnreachableError if it cannot be read or is too large."""
     try:
         with path.open("rb") as file:
-            raw = file.read(limit + 1)
-    except OSError as error:
-        raise MapUnreachableError(f"{path}: {error.strerror}") from None
+            raw = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise MapUnreachableError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > limit:
         raise MapUnreachableError(f"{path}: larger than the limit of {limit} bytes")
     return raw
@@ -308,8 +318,10 @@ def _entry(folder: Path, listed: dict[str, Any]) -> MapEntry:
             bytes=int(listed["bytes"]),
             source=str(listed.get("source", "")),
             licence=str(listed.get("licence", "")),
+            ids_digest=None if listed.get("ids") is None else parse_digest(listed["ids"]),
+            also=tuple(map(parse_digest, listed.get("also", ()))),
         )
-    except (KeyError, ValueError, MapError) as error:
+    except (KeyError, ValueError, TypeError, MapError) as error:
         raise MapInvalidError(f"{folder / INDEX}: bad entry ({error})") from None
 
 
@@ -324,9 +336,10 @@ def add_map(
     folder: Path, raw: bytes, *, id: str, source: str, licence: str, replace: bool = False
 ) -> tuple[MapEntry, bool]:
     """The entry, and whether the folder changed. ConfigError if another map has the id, unless `replace`."""
-    digest = digest_of(raw)
+    token_map = read_map(raw, where=id)
+    digest = token_map.digest
     file = f"{check_map_id(id)}-{digest.removeprefix('sha256:')[:12]}.json"
-    entry = MapEntry(id, digest, folder / file, len(raw), source, licence)
+    entry = MapEntry(id, digest, folder / file, len(raw), source, licence, ids_digest(token_map))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
@@ -364,6 +377,8 @@ def _write_index(folder: Path, entries: list[MapEntry]) -> None:
             "bytes": entry.bytes,
             "source": entry.source,
             "licence": entry.licence,
+            **({} if entry.ids_digest is None else {"ids": entry.ids_digest}),
+            **({"also": list(entry.also)} if entry.also else {}),
         }
         for entry in sorted(entries, key=lambda entry: entry.id)
     ]

@@ -70,7 +70,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Runs of words that a name has in this order. `is_first`: the first run begins the name, or what follows a slash."""
+    """Runs of words that a name has in this order. `is_first`: the first run begins the name, or follows a slash."""
 
     runs: tuple[tuple[str, ...], ...]
     is_first: bool
@@ -162,11 +162,11 @@ class Models:
 
 def edit_distance(left: str, right: str) -> int:
     """The least number of characters to insert, delete or replace."""
-    row = [*range(len(right) + 1)]
+    row: list[int] = [*range(len(right) + 1)]
     for i, letter in enumerate(left, 1):
         before, row[0] = row[0], i
         for j, other in enumerate(right, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (letter != other))
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + int(letter != other))
     return row[-1]
 
 

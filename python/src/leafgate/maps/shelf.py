@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -39,6 +39,7 @@ from leafgate.model.errors import (
 from leafgate.model.leaf import digest_of, parse_digest
 from leafgate.ports import Clock
 from leafgate.tokens.encoder import Encoder, make_encoder
+from leafgate.tokens.equal_maps import ids_digest
 from leafgate.tokens.token_map import MAX_MAP_BYTES, read_map
 
 log = logging.getLogger("leafgate.maps")
@@ -68,7 +69,9 @@ def file_source(path: Path, *, sha256: str | None = None, id: str | None = None)
     token_map = read_map(raw, where=str(path), expected_digest=sha256)
     # The id inside a map is foreign text that is shown to clients and logged: it is used only if it is valid.
     map_id = id or next(filter(is_map_id, (token_map.id, path.stem)), token_map.digest)
-    return MapEntry(map_id, token_map.digest, path, len(raw), "a file of the operator", "")
+    return MapEntry(
+        map_id, token_map.digest, path, len(raw), "a file of the operator", "", ids_digest=ids_digest(token_map)
+    )
 
 
 def url_source(url: str, *, sha256: str, id: str | None = None) -> MapUrl:
@@ -105,6 +108,7 @@ class MapShelf:
             self._by_id.setdefault(source.id, source)
         # Reversed, so that the first of two with the same digest wins.
         self._by_digest = {parse_digest(source.digest): source for source in reversed(self._by_id.values())}
+        self._equal_digests = _group_equal([*self._by_id.values()])
         self.default = None if default is None else self.digest(default)
         always = set() if self.default is None else {self.default}
         self.offered = frozenset(always.union(self._by_digest if allow is None else map(self.digest, allow)))
@@ -190,7 +194,9 @@ class MapShelf:
 
     def _make_encoder(self, source: MapSource) -> Encoder:
         raw, where = self._fetch_or_read(source)
-        return self._finish(make_encoder(read_map(raw, where=where, expected_digest=source.digest)))
+        token_map = read_map(raw, where=where, expected_digest=source.digest)
+        equal_digests = self._equal_digests.get(source.ids_digest or "", frozenset())
+        return self._finish(make_encoder(replace(token_map, equal_digests=equal_digests)))
 
     def _read(self, source: MapSource) -> bytes:
         raw, where = self._fetch_or_read(source)
@@ -205,6 +211,15 @@ class MapShelf:
             return read_bounded(source.path, max_bytes), str(source.path)
         fetch = partial(fetch_map, cache_dir=self._cache_dir, timeout=self._limits.fetch_seconds, max_bytes=max_bytes)
         return self._fetches.get(source.digest, lambda: fetch(source.url, source.digest)), source.id
+
+
+def _group_equal(sources: Iterable[MapSource]) -> dict[str, frozenset[str]]:
+    """The digests of the maps with the same ids digest, by that digest."""
+    groups: dict[str, set[str]] = {}
+    for source in sources:
+        if source.ids_digest is not None:
+            groups.setdefault(source.ids_digest, set()).update((parse_digest(source.digest), *source.also))
+    return {ids: frozenset(digests) for ids, digests in groups.items()}
 
 
 class CurrentMaps:

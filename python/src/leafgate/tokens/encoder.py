@@ -1,8 +1,8 @@
 """Encoders: text to ids and back under one map.
 
-Maps with one pattern use tiktoken, all others use Hugging Face's tokenizers, which is an extra. Text is always ordinary
-text: the engines never get the special tokens. A panic of their Rust side is not an Exception (see `call_engine`), and a
-long run of white space overflows the stack of tiktoken's pattern engine.
+Maps with one pattern use tiktoken, all others use Hugging Face's tokenizers, which is an extra. Text is always
+ordinary text: the engines never get the special tokens. A panic of their Rust side is not an Exception (see
+`call_engine`), and a long run of white space overflows the stack of tiktoken's pattern engine.
 """
 
 from __future__ import annotations
@@ -245,8 +245,8 @@ class MetaspaceEncoder:
 
 
 def _require_tokenizers(token_map: TokenMap) -> None:
+    kind = "metaspace maps" if token_map.kind == "metaspace" else "maps with several patterns"
     if tokenizers is None:
-        kind = "metaspace maps" if token_map.kind == "metaspace" else "maps with several patterns"
         raise MapInvalidError(f"{token_map.id}: {kind} need the extra `leafgate[metaspace]`")
 
 

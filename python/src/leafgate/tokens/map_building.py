@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import tiktoken
@@ -54,8 +55,8 @@ def family_of(pattern: str) -> str | None:
 
 @dataclass(frozen=True)
 class MapParts:
-    """The parts of a map. `vocab` has the ordinary tokens, spelled as in map files; `merges` is empty if every id is its
-    token's rank; `patterns` are the stages of splitting, of which one that leaves nothing out is written alone."""
+    """The parts of a map. `vocab` has the ordinary tokens, spelled as in map files; `merges` is empty if every id is
+    its token's rank; `patterns` are the stages of splitting."""
 
     kind: EncoderKind
     vocab: Mapping[str, int]
@@ -106,10 +107,11 @@ def _last_merge(token: str, ranks: Mapping[Pair, int]) -> int | None:
     symbols = list(token)
     best: int | None = None
     while len(symbols) > 1:
-        found = [(rank, at) for at in range(len(symbols) - 1) if (rank := ranks.get((symbols[at], symbols[at + 1]))) is not None]
-        if not found:
+        pairs = ((ranks.get(pair), at) for at, pair in enumerate(pairwise(symbols)))
+        joinable = [(rank, at) for rank, at in pairs if rank is not None]
+        if not joinable:
             return None
-        best, at = min(found)
+        best, at = min(joinable)
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
     return best
 

@@ -1,7 +1,7 @@
 """Normalization of texts, as a map asks for it (spec 5.4).
 
-A model's own tokenizer normalizes before it splits, so the ids of a text are those of its normalized form, and decode to
-that. Engines differ in their version of Unicode: Hugging Face's tables are of Unicode 9, those of Python 3.11 of 14,
+A model's own tokenizer normalizes before it splits, so the ids of a text are those of its normalized form, and decode
+to that. Engines differ in their version of Unicode: Hugging Face's tables are of Unicode 9, those of Python 3.11 of 14,
 those of Node 20 of 17. A text with a character that they normalize differently has no tokenization.
 """
 

@@ -50,6 +50,8 @@ class TokenMap:
     kind: EncoderKind
     token_of_id: Mapping[int, bytes]
     specials: Mapping[str, int]
+    # Of other maps that give the same ids (spec 5.10); the file does not say it, the caller does.
+    equal_digests: frozenset[str] = frozenset()
     normalizer: Normalizer | None = None
     added: Mapping[str, int] = field(default_factory=dict)
     # byte_level

@@ -39,6 +39,7 @@ _SPECIAL_TYPES: Final = (
     sentencepiece_model.CONTROL,
     sentencepiece_model.USER_DEFINED,
 )
+_ALPHABET: Final = frozenset(BYTE_ALPHABET)
 _ESCAPED: Final = frozenset(r"\.+*?()|[]{}^$#&-~")
 
 
@@ -161,7 +162,9 @@ def read_sentencepiece(raw: bytes, *, where: str) -> MapParts:
         raise refuse("its normalizer (a table of characters, or rules for spaces) changes the text")
     ids = {piece.text: id for id, piece in enumerate(model.pieces)}
     types = {piece.text: piece.type for piece in model.pieces}
-    ordinary = {text: id for text, id in ids.items() if types[text] in (sentencepiece_model.NORMAL, sentencepiece_model.BYTE)}
+    ordinary = {
+        text: id for text, id in ids.items() if types[text] in (sentencepiece_model.NORMAL, sentencepiece_model.BYTE)
+    }
     specials = {text: id for text, id in ids.items() if types[text] in _SPECIAL_TYPES}
     if len(ordinary) + len(specials) != len(model.pieces):
         raise refuse("it has unused pieces, or two pieces with the same text")
@@ -170,9 +173,11 @@ def read_sentencepiece(raw: bytes, *, where: str) -> MapParts:
     if plain:
         raise refuse(f"its user-defined piece {plain[0]!r} is part of texts; build from its tokenizer.json")
     scores = {piece.text: -piece.score for piece in model.pieces}
-    joined = sorted((t for t in ordinary if types[t] == sentencepiece_model.NORMAL), key=lambda token: (scores[token], ids[token]))
+    joined = sorted(
+        (t for t in ordinary if types[t] == sentencepiece_model.NORMAL), key=lambda token: (scores[token], ids[token])
+    )
     merges = [*all_merges(joined)]
-    return _metaspace_parts(ordinary, specials, merges, (), model.adds_prefix, where)
+    return _metaspace_parts(ordinary, specials, merges, has_prefix=model.adds_prefix, where=where)
 
 
 def _is_bracketed(text: str) -> bool:
@@ -248,10 +253,15 @@ class TokenizerJson:
     def _normalizer(self, steps: list[dict[str, Any]]) -> Normalizer | None:
         names = [str(step.get("type")) for step in steps]
         if len(names) > 1 or not _NORMALIZERS.keys() >= set(names):
-            raise self.refuse(f"its normalizer ({', '.join(names)}) changes the text in a way that a map cannot express")
+            raise self.refuse(
+                f"its normalizer ({', '.join(names)}) changes the text in a way that a map cannot express"
+            )
         return _NORMALIZERS[names[0]] if names else None
 
     def _byte_level(self, vocab: dict[str, int], specials: dict[str, int], added: dict[str, int]) -> MapParts:
+        # A piece is written in the byte alphabet before it is looked up: other tokens (emoji in Command R) never match.
+        lost = [token for token in vocab if not _ALPHABET.issuperset(token) and token not in added]
+        vocab = {token: id for token, id in vocab.items() if _ALPHABET.issuperset(token)}
         for content, id in added.items():
             vocab.pop(content, None)
             if vocab.setdefault(spell_bytes(content.encode()), id) != id:
@@ -260,7 +270,9 @@ class TokenizerJson:
         joined = {token: id for token, id in vocab.items() if token not in spelled}
         merges = self._byte_level_merges(joined, self.merges())
         normalizer = self._normalizer(self.normalizers)
-        return MapParts("byte_level", vocab, specials, merges, self._patterns(), normalizer, spelled)
+        return MapParts(
+            "byte_level", vocab, specials, merges, self._patterns(), normalizer, spelled, notes=_left_out(lost)
+        )
 
     def _byte_level_merges(self, vocab: dict[str, int], merges: list[Pair]) -> tuple[str, ...]:
         """Return the merges that the map needs, or none. Refuses if ranks of tokens do not say what pairs say."""
@@ -269,18 +281,19 @@ class TokenizerJson:
         if unknown is not None:
             raise self.refuse(f"a merge makes {unknown!r}, which is not an ordinary token")
         ranks = own_merges(made, merges)
-        by_bytes = max((vocab.get(char, -1) for char in BYTE_ALPHABET), default=-1) < min(map(vocab.get, made), default=0)
+        highest_byte = max((vocab.get(char, -1) for char in BYTE_ALPHABET), default=-1)
+        bytes_first = highest_byte < min((vocab[token] for token in made), default=0)
         if self.model.get("ignore_merges"):
             if len(ranks) < len(made) and not are_complete([*vocab], merges):
-                raise self.refuse("it takes pieces as wholes (`ignore_merges`), and its merges lack some splits of tokens")
-            if not by_bytes or not ascend(made, vocab):
-                raise self.refuse("it takes pieces as wholes (`ignore_merges`), and its ids are not in the order of merges")
+                raise self.refuse("it takes pieces as wholes (`ignore_merges`), and its merges lack splits of tokens")
+            if not bytes_first or not ascend(made, vocab):
+                raise self.refuse("it takes pieces as wholes (`ignore_merges`), and its ids do not follow its merges")
             return ()
         wrong = next((token for token in made if token not in ranks), None)
         if wrong is not None:
             raise self.refuse(f"its merges never make the token {wrong!r} of that text, which a map would")
         order = in_order(ranks)
-        if by_bytes and ascend(order, vocab) and vocab.keys() == {*BYTE_ALPHABET, *made}:
+        if bytes_first and ascend(order, vocab) and vocab.keys() == {*BYTE_ALPHABET, *made}:
             return ()
         return tuple(" ".join(merges[ranks[token]]) for token in order)
 
@@ -319,27 +332,30 @@ class TokenizerJson:
         if findable and has_prefix:
             raise self.refuse(f"its added token {findable[0]!r} beside a {SPACE_MARK} in front of the text")
         merges = [pair for pair in self.merges() if "".join(pair) not in specials and not specials.keys() & set(pair)]
-        return _metaspace_parts(vocab | added, specials, merges, findable, has_prefix, self.where)
+        return _metaspace_parts(
+            vocab | added, specials, merges, added=findable, has_prefix=has_prefix, where=self.where
+        )
 
     def _has_prefix(self) -> bool:
         """Whether it puts one mark in front of the text. Refuses any other way to write spaces."""
         before, splits = self.normalizers, self.splits
-        if before in ([_PREPEND_MARK, _SPACE_TO_MARK], [_SPACE_TO_MARK]):
-            # No space is left to split at.
-            if not splits or (len(splits) == 1 and splits[0].get("pattern") == {"String": " "}):
-                return len(before) == 2
+        # Where every space became a mark, none is left to split at.
+        one_piece = not splits or (len(splits) == 1 and splits[0].get("pattern") == {"String": " "})
+        if before in ([_PREPEND_MARK, _SPACE_TO_MARK], [_SPACE_TO_MARK]) and one_piece:
+            return len(before) == 2
         whole = {"type": "Metaspace", "replacement": SPACE_MARK, "split": False}
         if not before and len(splits) == 1 and whole.items() <= splits[0].items():
             # "first" differs from "always" only behind special tokens, which texts do not contain.
             return splits[0].get("prepend_scheme") != "never"
-        raise self.refuse(f"it does not write spaces as a metaspace map does: as {SPACE_MARK}, the whole text in one piece")
+        raise self.refuse(f"it does not write spaces as a metaspace map does: as {SPACE_MARK}, the text in one piece")
 
 
 def _metaspace_parts(
     vocab: Mapping[str, int],
     specials: Mapping[str, int],
     merges: Sequence[Pair],
-    added: tuple[str, ...],
+    *,
+    added: tuple[str, ...] = (),
     has_prefix: bool,
     where: str,
 ) -> MapParts:
@@ -347,7 +363,7 @@ def _metaspace_parts(
     if start is None:
         raise MapInvalidError(f"{where}: its 256 fallback bytes do not have ids in a row")
     made = dict.fromkeys(left + right for left, right in merges)
-    reachable = made.keys() | set(added) | set(BYTE_NAMES)
+    reachable = made.keys() | {part for pair in merges for part in pair} | set(added) | set(BYTE_NAMES)
     kept = {token: id for token, id in vocab.items() if token in reachable or len(token) == 1}
     unknown = next((part for pair in merges for part in (*pair, "".join(pair)) if part not in kept), None)
     if unknown is not None:
@@ -356,8 +372,6 @@ def _metaspace_parts(
     order = in_order(ranks)
     joined = [token for token in kept if token not in added and token not in BYTE_NAMES]
     by_id = are_complete(joined, merges) and ascend(order, kept) and not made.keys() & set(added)
-    lost = [token for token in vocab if token not in kept]
-    notes = (f"left out {len(lost)} tokens that no text gives, such as {lost[0]}",) if lost else ()
     return MapParts(
         "metaspace",
         kept,
@@ -366,8 +380,12 @@ def _metaspace_parts(
         added=added,
         has_prefix=has_prefix,
         byte_fallback_start=start,
-        notes=notes,
+        notes=_left_out([token for token in vocab if token not in kept]),
     )
+
+
+def _left_out(tokens: Sequence[str]) -> tuple[str, ...]:
+    return (f"left out {len(tokens)} tokens that no text gives, such as {tokens[0]}",) if tokens else ()
 
 
 def _are_words(pair: Sequence[object]) -> bool:
