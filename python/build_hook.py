@@ -1,6 +1,6 @@
-"""Puts the one map that exact card budgets need into the wheel, with an index of its own.
+"""Puts the one map that exact card budgets need into the wheel, with an index of its own, and the table of models.
 
-The map comes from the repository's maps/, or from the copy that the sdist carries.
+They come from the repository's maps/, or from the copy that the sdist carries.
 """
 
 import json
@@ -24,5 +24,6 @@ class BundledMap(BuildHookInterface):
         index = Path(tempfile.mkdtemp()) / "index.json"
         index.write_text(json.dumps({"maps": entries}, indent=2) + "\n")
         build_data["force_include"][str(index)] = "leafgate/maps/index.json"
+        build_data["force_include"][str(maps / "models.json")] = "leafgate/maps/models.json"
         for entry in entries:
             build_data["force_include"][str(maps / entry["file"])] = f"leafgate/maps/{entry['file']}"

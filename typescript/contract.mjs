@@ -28,8 +28,9 @@ import {
   verifyCodecMeta,
   wrapToolCall,
 } from "./dist/src/index.js";
-import { digestOf, isRecord, parseDigest } from "./dist/src/leaf.js";
+import { isRecord, parseDigest } from "./dist/src/leaf.js";
 import { findBundledMap } from "./dist/src/map.js";
+import { digestOf } from "./dist/src/tokenizer.js";
 import { elementsAt, memberNamed, membersAt } from "./dist/src/wrap-command.js";
 
 const USAGE = `usage: node contract.mjs COMMAND --map ID|PATH [--level canonical|decode]
@@ -86,7 +87,7 @@ const commands = {
   digest: ({ hash }) => ({ digest: parseDigest(hash) }),
   load: async ({ file, hash, text }) => {
     const path = a("string", "file", file);
-    const mapHash = hash === undefined ? digestOf(readMapFile(path)) : parseDigest(hash);
+    const mapHash = hash === undefined ? await digestOf(readMapFile(path)) : parseDigest(hash);
     const tokenizer = await makeMetaTokenizer({ mapUrl: path, mapHash, cache: false });
     return { loaded: tokenizer.map.name, ...(text === undefined ? {} : { ids: tokenizer.encode(text) }) };
   },
@@ -148,7 +149,7 @@ function refusal(error) {
 async function loadTokenizer(map) {
   if (map === undefined) throw new Error("--map is missing");
   // A local file is named by its path alone: its digest is whatever its bytes have.
-  const mapHash = findBundledMap(map) === undefined ? digestOf(readMapFile(map)) : undefined;
+  const mapHash = findBundledMap(map) === undefined ? await digestOf(readMapFile(map)) : undefined;
   return makeMetaTokenizer({ mapUrl: map, mapHash });
 }
 

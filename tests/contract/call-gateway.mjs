@@ -1,6 +1,6 @@
 // Speaks with a gateway as the TypeScript client does. In: {"url", "map", "texts", "long", "ways": [{"era", "frames",
-// "form"}]} on standard input. Out: for each way {"version", "speaksFrames", "tools", "answers", "progress", "seen",
-// "refused", "aborted"}.
+// "form"}]} on standard input. Out: for each way {"version", "speaksFrames", "tools", "described", "answers",
+// "progress", "seen", "refused", "aborted"}.
 import { readFileSync } from "node:fs";
 import { connect } from "../../typescript/dist/src/client.js";
 import { makeMetaTokenizer } from "../../typescript/dist/src/index.js";
@@ -12,8 +12,10 @@ async function go(way) {
   const client = await connect({ url, tokenizer, ...way });
   const tools = (await client.listTools()).map((tool) => tool.name);
   const speaksFrames = client.speaksFrames;
-  const { texts: page } = await client.browse({ path: "/faulty" });
-  const idOf = (name) => page.join("\n").match(new RegExp(`^faulty:${name}#\\S+`, "m"))[0];
+  const { page } = await client.browse({ path: "/faulty" });
+  const idOf = (name) => page.cards.find((card) => card.name === name).id;
+  const { tool: hydrated } = await client.hydrate(idOf("echo"));
+  const unknown = await client.hydrate("faulty:nothing#00000000");
   const answers = await Promise.all(texts.map((text) => client.execute(idOf("echo"), { text })));
   const progress = [];
   const steps = { onProgress: (step) => progress.push(step) };
@@ -27,7 +29,8 @@ async function go(way) {
   const refused = await failure(client.request("no/such/method"));
   const aborted = await failure(client.execute(idOf("hang"), {}, { signal: AbortSignal.timeout(300) }));
   await client.close();
-  return { version: client.protocolVersion, speaksFrames, tools, answers, progress, seen, refused, aborted };
+  const described = { hydrated, unknown: [unknown.tool, unknown.isError] };
+  return { version: client.protocolVersion, speaksFrames, tools, described, answers, progress, seen, refused, aborted };
 }
 
 async function failure(promise) {

@@ -83,6 +83,14 @@ def test_texts_and_ids_are_those_of_the_map(found: dict[Way, dict[str, Any]], wa
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_hydration_gives_the_schema(found: dict[Way, dict[str, Any]], way: Way) -> None:
+    described = found[way]["described"]
+    assert described["hydrated"]["id"].startswith("faulty:echo#")
+    assert described["hydrated"]["args_schema"]["properties"]["text"] == {"type": "string"}
+    assert described["unknown"] == [None, True]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_progress_views_errors_and_aborts(found: dict[Way, dict[str, Any]], way: Way) -> None:
     told, dry, unknown, lost = found[way]["answers"][len(TEXTS) :]
     assert told["texts"] == ["told somebody"]

@@ -13,7 +13,7 @@ from page_blocks import Block, blocks_of
 
 from leafgate import load_encoder
 
-TARBALL_BYTES = 4_000_000  # as docs/install.md says
+TARBALL_BYTES = 7_000_000  # as docs/install.md says
 README = ROOT / "typescript" / "README.md"
 BLOCKS = blocks_of(README.read_text(encoding="utf-8"))
 COMMANDS = [block for block in BLOCKS if block.kind == "sh"]
@@ -53,7 +53,20 @@ def test_it_needs_nothing_else(tarball: Path) -> None:
         package = json.load(file)
     wanted = {*package.get("dependencies", {}), *package.get("peerDependencies", {})}
     optional = {name for name, meta in package.get("peerDependenciesMeta", {}).items() if meta.get("optional")}
-    assert wanted == optional == {"@modelcontextprotocol/sdk"}
+    assert wanted == optional == {"@modelcontextprotocol/sdk", "@modelcontextprotocol/server"}
+
+
+def test_its_maps_have_names(node_folder: Path) -> None:
+    """A bundler copies the file; the bytes make the tokenizer."""
+    code = f"""
+        import {{ readFileSync }} from "node:fs";
+        import {{ makeMetaTokenizerFromBytes }} from "@codecai/mcp-leaf/portable";
+        const file = new URL(import.meta.resolve("@codecai/mcp-leaf/maps/qwen/qwen2.json"));
+        const meta = await makeMetaTokenizerFromBytes(readFileSync(file));
+        console.log(JSON.stringify([meta.mapId, meta.encode({TEXT!r})]));
+    """
+    encoder = load_encoder("qwen/qwen2")
+    assert json.loads(in_node(node_folder, code)) == [encoder.map.digest, [*encoder.encode(TEXT)]]
 
 
 def test_the_quick_start(node_folder: Path) -> None:

@@ -7,8 +7,9 @@ import { parseArgs } from "node:util";
  * The command line of this package. `mcp-leaf wrap` adds leaf tokens to the results of any stdio MCP server.
  */
 import { MapError, MapUnreachableError } from "./errors.js";
-import { digestOf } from "./leaf.js";
-import { bundledMaps, findBundledMap, isRemote, type LoadedTokenizer, makeMetaTokenizer } from "./map.js";
+import { findBundledMap, isRemote, makeMetaTokenizer, noSuchMap } from "./map.js";
+import { mapsCommand, orUsageError, UsageError } from "./maps-command.js";
+import { digestOf, type LoadedTokenizer } from "./tokenizer.js";
 import { wrapCommand } from "./wrap-command.js";
 
 const HELP = `mcp-leaf: token ids for the tool results of MCP servers
@@ -17,11 +18,14 @@ const HELP = `mcp-leaf: token ids for the tool results of MCP servers
       Runs a stdio MCP server and relays between it and the client. Adds token ids to the text of
       each tool result and changes nothing else. Ends when the server ends, with its status.
 
-        --map MAP              a bundled map such as qwen/qwen2, a path, or an https URL
+        --map MAP              a bundled map such as qwen/qwen2, a model such as model:qwen3:8b,
+                               a path, or an https URL
         --hash DIGEST          sha256:<64 hex digits> of the map's file; needed for a URL
         --min-text-length N    texts of fewer characters get no ids (default 1)
 
   mcp-leaf maps                lists the bundled maps
+  mcp-leaf maps for MODEL [--json]
+                               says which map gives the token ids of a model, and how to get it
   mcp-leaf --version
   mcp-leaf --help
 
@@ -29,18 +33,16 @@ Example: mcp-leaf wrap --map qwen/qwen2 -- npx -y @modelcontextprotocol/server-e
 `;
 const USAGE_ERROR = 2;
 
-class UsageError extends Error {}
-
 async function main(args: readonly string[]): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined || command === "--help" || command === "-h" || command === "help") return print(HELP);
   if (command === "--version") return print(`${version()}\n`);
-  if (command === "maps")
-    return print(
-      bundledMaps()
-        .map(({ id, sha256, bytes }) => `${id}\t${sha256}\t${bytes}\n`)
-        .join(""),
-    );
+  if (command === "maps") {
+    if (rest.includes("--help") || rest.includes("-h")) return print(HELP);
+    const { text, status } = mapsCommand(rest);
+    print(text);
+    return status;
+  }
   if (command === "wrap") return wrap(rest);
   throw new UsageError(`unknown command ${command}`);
 }
@@ -61,28 +63,26 @@ async function wrap(args: readonly string[]): Promise<number> {
 }
 
 function wrapOptions(args: readonly string[]) {
-  try {
-    const options = {
-      map: { type: "string" },
-      hash: { type: "string" },
-      "min-text-length": { type: "string" },
-    } as const;
-    return parseArgs({ args: [...args], options }).values;
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
+  const options = {
+    map: { type: "string" },
+    hash: { type: "string" },
+    "min-text-length": { type: "string" },
+  } as const;
+  return orUsageError(() => parseArgs({ args: [...args], options }).values);
 }
 
 /** A file is trusted as it is; a map from the network needs a digest. */
 async function load(map: string, hash: string | undefined): Promise<LoadedTokenizer> {
   const local = !isRemote(map) && findBundledMap(map) === undefined;
+  if (hash === undefined && isRemote(map)) throw new UsageError(`--hash is missing: the sha256 of ${map}`);
   return makeMetaTokenizer({ mapUrl: map, mapHash: hash ?? (local ? await digestOfFile(map) : undefined) });
 }
 
 async function digestOfFile(path: string): Promise<string> {
   try {
-    return digestOf(await readFile(/^file:/i.test(path) ? fileURLToPath(path) : path));
+    return await digestOf(await readFile(/^file:/i.test(path) ? fileURLToPath(path) : path));
   } catch (error) {
+    if ((error as { code?: string }).code === "ENOENT") throw noSuchMap(path);
     throw new MapUnreachableError(`${path}: ${error instanceof Error ? error.message : error}`);
   }
 }

@@ -8,7 +8,14 @@ import { type ConnectOptions, type Settings, settingsOf } from "./connect-option
 import { Connection, type RequestOptions } from "./connection.js";
 import { isRecord } from "./leaf.js";
 import { type Params, withMeta } from "./protocol.js";
-import { readAnswer, type ToolAnswer } from "./tool-answer.js";
+import {
+  type BrowseAnswer,
+  type HydrateAnswer,
+  readAnswer,
+  readHydrated,
+  readPage,
+  type ToolAnswer,
+} from "./tool-answer.js";
 
 export * from "./client-errors.js";
 export type { ConnectOptions, Form, Token } from "./connect-options.js";
@@ -16,7 +23,10 @@ export type { RequestOptions } from "./connection.js";
 export type { Message } from "./messages.js";
 export { FRAMES_TYPE, FrameReader, MAX_MESSAGE_BYTES, packFrame, unpackMessage } from "./messages.js";
 export type { ClientInfo, OnProgress, Progress } from "./protocol.js";
-export type { ToolAnswer } from "./tool-answer.js";
+export type { BrowseAnswer, Card, CardPage, HydrateAnswer, HydratedTool, Signal, ToolAnswer } from "./tool-answer.js";
+
+// A gateway sends the cards as JSON only where the full form is asked for.
+const FULL_FORM = { "leafgate/accept": { envelope: "full" } };
 
 /** The most pages of a list, in case a server never ends it. */
 const MAX_PAGES = 1_000;
@@ -80,7 +90,11 @@ export class Client {
 
   /** Calls a tool. An error of the tool is an answer with `isError`. Throws LeafError for ids that are not valid. */
   async callTool(name: string, args: Params = {}, options?: RequestOptions): Promise<ToolAnswer> {
-    const result = await this.request("tools/call", { name, arguments: args }, options);
+    return this.call({ name, arguments: args }, options);
+  }
+
+  private async call(params: Params, options?: RequestOptions): Promise<ToolAnswer> {
+    const result = await this.request("tools/call", params, options);
     if (result.resultType === "input_required")
       throw new ProtocolError("the server asks for input, which this client cannot give");
     if (!Array.isArray(result.content)) throw new ProtocolError("the result has no content");
@@ -88,9 +102,14 @@ export class Client {
   }
 
   /** Finds tools of a gateway. */
-  browse(args: Wanted, options?: RequestOptions): Promise<ToolAnswer> {
-    const { topK, ...rest } = args;
-    return this.callTool("tool_browse", { ...rest, ...(topK === undefined ? {} : { top_k: topK }) }, options);
+  async browse({ topK, ...rest }: Wanted, options?: RequestOptions): Promise<BrowseAnswer> {
+    const args = { ...rest, ...(topK === undefined ? {} : { top_k: topK }) };
+    return readPage(await this.call({ name: "tool_browse", arguments: args, _meta: FULL_FORM }, options));
+  }
+
+  /** The description and schemas of a tool behind a gateway. */
+  async hydrate(toolId: string, options?: RequestOptions): Promise<HydrateAnswer> {
+    return readHydrated(await this.callTool("tool_hydrate", { tool_id: toolId }, options));
   }
 
   /** Calls a tool behind a gateway by its id. */

@@ -1,42 +1,8 @@
 /**
- * The public names of this package.
+ * The public names of this package, for Node.
  */
-export {
-  CodecMetaMapMismatchError,
-  IdsError,
-  MapDigestError,
-  MapError,
-  MapHashMismatchError,
-  MapInvalidError,
-  MapUnreachableError,
-  TextError,
-} from "./errors.js";
-export {
-  buildMetaBlock,
-  type CheckOptions,
-  CODEC_META_KEY,
-  findCodecMeta,
-  hasCodecMeta,
-  type LeafEntry,
-  type LeafPayload,
-  type LeafVerdict,
-  type Level,
-  type MetaTokenizer,
-  type ReadOptions,
-  type Reason,
-  readCodecMeta,
-  readCodecMetaFromBlock,
-  stripCodecMeta,
-  takeIds,
-  type Verdict,
-  type VerifyOptions,
-  verifyCodecMeta,
-  type WrapOptions,
-  wrapToolCall,
-} from "./leaf.js";
-export type { MapCache } from "./map.js";
-export { type LoadedTokenizer, type MetaTokenizerOptions, makeMetaTokenizer } from "./map.js";
-export type { MapFacts } from "./tokenizer.js";
+export { type MapCache, type MetaTokenizerOptions, makeMetaTokenizer } from "./map.js";
+export * from "./portable.js";
 export {
   CatalogError,
   canonicalHash8,
@@ -56,4 +22,3 @@ export {
   type ToolIdParts,
   toolIdFor,
 } from "./tool-id.js";
-export { wrapServer } from "./wrap-server.js";

@@ -2,8 +2,6 @@
  * Leaf tokens on tool results (spec 5): what a payload is, and how to read, write, strip and verify it. Nothing here
  * changes its arguments. The digest rule is here too: many spellings are accepted, one is emitted.
  */
-
-import { createHash } from "node:crypto";
 import { CodecMetaMapMismatchError, MapDigestError, type Reason, TextError } from "./errors.js";
 
 export type { Reason };
@@ -70,10 +68,6 @@ export function parseDigest(value: unknown): string {
 
 export function isDigest(value: unknown): value is string {
   return typeof value === "string" && DIGEST.test(value);
-}
-
-export function digestOf(bytes: Uint8Array): string {
-  return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

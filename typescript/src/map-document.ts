@@ -3,7 +3,8 @@
  */
 import { MapInvalidError } from "./errors.js";
 import { isRecord, MAX_ID } from "./leaf.js";
-import type { MetaspaceParts } from "./metaspace.js";
+import { BLANK, type MetaspaceParts } from "./metaspace.js";
+import { NORMALIZERS, type Normalizer } from "./text-preparation.js";
 import type { TokenRows } from "./token-table.js";
 import { type PlainVocabulary, readPlainVocabulary } from "./vocabulary-bytes.js";
 
@@ -12,8 +13,14 @@ export interface MapDocument {
   id: string;
   specialIds: ReadonlySet<number>;
   warnings: readonly string[];
-  encoding: ({ kind: "byte_level"; pattern: string } & TokenRows) | ({ kind: "metaspace" } & MetaspaceParts);
+  normalizer: Normalizer | null;
+  /** The texts that are found as wholes, with their ids. */
+  addedTokens: ReadonlyMap<string, number>;
+  encoding: ({ kind: "byte_level"; split: Split } & TokenRows) | ({ kind: "metaspace" } & MetaspaceParts);
 }
+
+/** One pattern that leaves out no character, or several that are applied one after another. */
+export type Split = { pattern: string } | { stages: readonly string[] };
 
 type Fields = Record<string, unknown>;
 /** Token and id side by side, in the file's order: quicker than an array of pairs for 200,000 tokens. */
@@ -43,13 +50,14 @@ function readPlain(bytes: Uint8Array): MapDocument | null {
   try {
     const fields = parseObject(plain.rest);
     if ((fields.encoder ?? "byte_level") !== "byte_level" || readMerges(fields) !== null) return null;
+    if (fields.added_tokens !== undefined) return null;
     const specials = readSpecials(fields);
     const vocab = { size: plain.ids.length, has: (name: string) => holdsToken(plain, name) };
     if (fields._synthetic === true || plain.ids.some((id) => specials.idSet.has(id))) return null;
     refuseTooFew(fields.vocab_size, vocab, specials.tokens);
     refuseMissingBytes(plain.bytes, plain.bounds);
     const { bytes: tokens, bounds, ids } = plain;
-    return byteLevelDocument(fields, specials.idSet, { bytes: tokens, bounds, ids, joinable: ids.length });
+    return byteLevelDocument(fields, specials.idSet, { bytes: tokens, bounds, ids, joinable: ids.length }, new Map());
   } catch (error) {
     if (error instanceof MapInvalidError) return null;
     throw error;
@@ -78,6 +86,7 @@ function parseObject(json: string): Fields {
 }
 
 function read(fields: Fields): MapDocument {
+  refuseTokenizerFile(fields);
   if (fields._synthetic === true) throw new MapInvalidError("a placeholder without a vocabulary");
   const specials = readSpecials(fields);
   const vocab = readIds(fields, fields.vocab === undefined ? "tokens" : "vocab", false);
@@ -87,19 +96,55 @@ function read(fields: Fields): MapDocument {
   refuseTwice(ordinary.ids);
   const kind = fields.encoder ?? "byte_level";
   if (kind === "byte_level") {
-    return byteLevelDocument(fields, specials.idSet, byteLevelRows(ordinary, readMerges(fields)));
+    const added = readAddedTokens(fields, ordinary);
+    const rows = byteLevelRows(ordinary, readMerges(fields), added);
+    return byteLevelDocument(fields, specials.idSet, rows, spellAsText(added));
   }
-  if (kind === "metaspace") {
-    const encoding = { kind, ...metaspaceParts(fields, ordinary) } as const;
-    return { id: nameOf(fields), specialIds: specials.idSet, warnings: [], encoding };
-  }
+  if (kind === "metaspace") return metaspaceDocument(fields, specials.idSet, ordinary);
   throw new MapInvalidError(`unknown encoder ${JSON.stringify(kind)}`);
 }
 
-function byteLevelDocument(fields: Fields, specialIds: ReadonlySet<number>, rows: TokenRows): MapDocument {
-  const pattern = readPattern(fields);
-  const warnings = programWarnings(fields.pre_tokenizer_program, pattern);
-  return { id: nameOf(fields), specialIds, warnings, encoding: { kind: "byte_level", pattern, ...rows } };
+/** Other files that describe a tokenizer are often given in the place of a map. */
+function refuseTokenizerFile(fields: Fields): void {
+  const kind = isRecord(fields.model)
+    ? "a Hugging Face tokenizer.json"
+    : fields.bpe_ranks !== undefined
+      ? "a tiktoken file"
+      : isRecord(fields.config) && Array.isArray(fields.vocab)
+        ? "a tekken.json"
+        : null;
+  if (kind === null) return;
+  throw new MapInvalidError(`${kind}, not a map; build a map of it: leafgate maps build FILE --id OWNER/NAME`);
+}
+
+function byteLevelDocument(
+  fields: Fields,
+  specialIds: ReadonlySet<number>,
+  rows: TokenRows,
+  addedTokens: ReadonlyMap<string, number>,
+): MapDocument {
+  const split = readSplit(fields);
+  const warnings = "pattern" in split ? programWarnings(fields.pre_tokenizer_program, split.pattern) : [];
+  const normalizer = readNormalizer(fields, addedTokens);
+  return {
+    id: nameOf(fields),
+    specialIds,
+    warnings,
+    normalizer,
+    addedTokens,
+    encoding: { kind: "byte_level", split, ...rows },
+  };
+}
+
+function metaspaceDocument(fields: Fields, specialIds: ReadonlySet<number>, ordinary: Vocabulary): MapDocument {
+  const addedTokens = readAddedTokens(fields, ordinary);
+  const encoding = { kind: "metaspace", ...metaspaceParts(fields, ordinary, addedTokens) } as const;
+  if (encoding.hasPrefix && addedTokens.size > 0)
+    throw new MapInvalidError('`added_tokens` of a metaspace map need `"prefix": "never"`');
+  if ([...addedTokens.keys()].some((token) => token.includes(BLANK)))
+    throw new MapInvalidError(`\`added_tokens\` holds a token with ${BLANK}`);
+  const normalizer = readNormalizer(fields, addedTokens);
+  return { id: nameOf(fields), specialIds, warnings: [], normalizer, addedTokens, encoding };
 }
 
 function nameOf(fields: Fields): string {
@@ -157,11 +202,60 @@ function refuseTwice(ids: readonly number[]): void {
   if (!ascending && new Set(ids).size !== ids.length) throw new MapInvalidError("two tokens share an id");
 }
 
-function readPattern(fields: Fields): string {
-  const pattern = fields.pre_tokenizer_pattern;
-  if (typeof pattern !== "string" || pattern === "")
+function readSplit(fields: Fields): Split {
+  const { pre_tokenizer_pattern: pattern, pre_tokenizer_patterns: stages } = fields;
+  if (stages === undefined || stages === null) {
+    if (typeof pattern === "string" && pattern !== "") return { pattern };
     throw new MapInvalidError("`pre_tokenizer_pattern` is missing; byte_level maps need one");
-  return pattern;
+  }
+  if (typeof pattern === "string")
+    throw new MapInvalidError("both `pre_tokenizer_pattern` and `pre_tokenizer_patterns` are given");
+  if (
+    !Array.isArray(stages) ||
+    stages.length === 0 ||
+    !stages.every((stage) => typeof stage === "string" && stage !== "")
+  )
+    throw new MapInvalidError("`pre_tokenizer_patterns` is not a list of patterns");
+  return { stages };
+}
+
+function readNormalizer(fields: Fields, addedTokens: ReadonlyMap<string, number>): Normalizer | null {
+  const { normalizer } = fields;
+  if (normalizer === undefined || normalizer === null) return null;
+  if (!NORMALIZERS.includes(normalizer as Normalizer))
+    throw new MapInvalidError(`unknown normalizer ${JSON.stringify(normalizer)}`);
+  if ([...addedTokens.keys()].some((token) => token.trim() !== ""))
+    throw new MapInvalidError("`added_tokens` beside a normalizer hold more than white space");
+  return normalizer as Normalizer;
+}
+
+/** Names of added tokens, spelled as in the vocabulary, with their ids. */
+function readAddedTokens(fields: Fields, ordinary: Vocabulary): Map<string, number> {
+  const names = fields.added_tokens ?? [];
+  if (!Array.isArray(names)) throw new MapInvalidError("`added_tokens` is not an array");
+  if (names.length === 0) return new Map();
+  const idOf = new Map(ordinary.tokens.map((token, i) => [token, ordinary.ids[i]!]));
+  const added = new Map<string, number>();
+  for (const name of names) {
+    const id = idOf.get(name);
+    if (id === undefined)
+      throw new MapInvalidError(`\`added_tokens\` holds ${JSON.stringify(name)}, which is not a token`);
+    if (added.has(name)) throw new MapInvalidError("`added_tokens` holds a token twice");
+    added.set(name, id);
+  }
+  return added;
+}
+
+/** The same tokens as they stand in a text, without those that are not UTF-8 and so stand in none. */
+function spellAsText(added: ReadonlyMap<string, number>): Map<string, number> {
+  const texts = new Map<string, number>();
+  for (const [name, id] of added) {
+    const bytes = Uint8Array.from(name, (letter) => BYTE_OF_LETTER[letter.charCodeAt(0)]!);
+    try {
+      texts.set(new TextDecoder("utf-8", UTF8).decode(bytes), id);
+    } catch {}
+  }
+  return texts;
 }
 
 function readMerges(fields: Fields): Array<readonly [string, string]> | null {
@@ -176,8 +270,13 @@ function readMerges(fields: Fields): Array<readonly [string, string]> | null {
   });
 }
 
-function byteLevelRows(ordinary: Vocabulary, merges: ReadonlyArray<readonly [string, string]> | null): TokenRows {
-  const { order, joinable } = merges === null ? orderById(ordinary) : orderByMerges(ordinary, merges);
+function byteLevelRows(
+  ordinary: Vocabulary,
+  merges: ReadonlyArray<readonly [string, string]> | null,
+  added: ReadonlyMap<string, number>,
+): TokenRows {
+  const isJoined = (token: string) => !added.has(token);
+  const { order, joinable } = merges === null ? orderById(ordinary, isJoined) : orderByMerges(ordinary, merges);
   let length = 0;
   for (const token of ordinary.tokens) length += token.length;
   const bytes = new Uint8Array(length);
@@ -212,16 +311,16 @@ function refuseMissingBytes(bytes: Uint8Array, bounds: Uint32Array): void {
   throw new MapInvalidError(`no token for ${missing} of the 256 bytes, the first is ${name}`);
 }
 
-/** Without merges a token's id is its rank. */
-function orderById({ ids }: Vocabulary): { order: Uint32Array | number[]; joinable: number } {
-  const order = ids.map((_, i) => i);
-  for (let i = 1; i < ids.length; i++) {
-    if (ids[i - 1]! > ids[i]!) {
-      order.sort((a, b) => ids[a]! - ids[b]!);
-      break;
-    }
-  }
-  return { order, joinable: ids.length };
+/** Without merges a token's id is its rank; tokens that are never joined come last. */
+function orderById(
+  { tokens, ids }: Vocabulary,
+  isJoined: (token: string) => boolean,
+): { order: number[]; joinable: number } {
+  const order: number[] = [];
+  const last: number[] = [];
+  for (let i = 0; i < ids.length; i++) (isJoined(tokens[i]!) ? order : last).push(i);
+  if (order.some((index, i) => i > 0 && ids[order[i - 1]!]! > ids[index]!)) order.sort((a, b) => ids[a]! - ids[b]!);
+  return { order: [...order, ...last], joinable: order.length };
 }
 
 /** With merges a token's rank is the place of the first merge that makes it; tokens that no merge makes come last. */
@@ -242,19 +341,28 @@ function orderByMerges({ tokens }: Vocabulary, merges: ReadonlyArray<readonly [s
   return { order, joinable };
 }
 
-function metaspaceParts(fields: Fields, ordinary: Vocabulary): MetaspaceParts {
-  const merges = readMerges(fields);
-  if (merges === null) throw new MapInvalidError("`merges` is missing; metaspace maps need them");
-  const { byte_fallback_start: start, byte_fallback_end: end } = fields;
+function metaspaceParts(fields: Fields, ordinary: Vocabulary, added: ReadonlyMap<string, number>): MetaspaceParts {
+  const { byte_fallback_start: start, byte_fallback_end: end, prefix = "always" } = fields;
   if (!isId(start) || !isId(end) || end - start !== 255)
     throw new MapInvalidError("`byte_fallback_start` and `byte_fallback_end` do not span 256 ids");
+  if (prefix !== "always" && prefix !== "never") throw new MapInvalidError(`unknown prefix ${JSON.stringify(prefix)}`);
+  if (fields.pre_tokenizer_pattern || fields.pre_tokenizer_patterns)
+    throw new MapInvalidError("a metaspace map has no patterns");
+  const byteNames = new Set<string>();
   ordinary.tokens.forEach((token, i) => {
     if (token === "") throw new MapInvalidError("an empty token");
     const byte = ordinary.ids[i]! - start;
-    if (byte >= 0 && byte < 256 && token !== `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)
+    if (byte < 0 || byte > 255) return;
+    const name = `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
+    if (token === name) byteNames.add(token);
+    else if (byte > 127 || token !== String.fromCharCode(byte))
       throw new MapInvalidError(`the token ${JSON.stringify(token)} has the id of a fallback byte`);
   });
-  return { vocab: new Map(ordinary.tokens.map((token, i) => [token, ordinary.ids[i]!])), merges, fallbackStart: start };
+  const merges = readMerges(fields);
+  const { order, joinable } = orderById(ordinary, (token) => !added.has(token) && !byteNames.has(token));
+  const tokens = order.map((index) => ordinary.tokens[index]!);
+  const ids = Uint32Array.from(order, (index) => ordinary.ids[index]!);
+  return { tokens, ids, joinable, merges, fallbackStart: start, hasPrefix: prefix === "always" };
 }
 
 function isId(value: unknown): value is number {

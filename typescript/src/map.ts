@@ -8,10 +8,19 @@ import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
+import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { MapDigestError, MapHashMismatchError, MapUnreachableError } from "./errors.js";
-import { digestOf, type MetaTokenizer, parseDigest } from "./leaf.js";
-import { type MapFacts, makeTokenizer } from "./tokenizer.js";
+import { createGunzip } from "node:zlib";
+import { MapDigestError, MapUnreachableError } from "./errors.js";
+import { parseDigest } from "./leaf.js";
+import { MODEL_PREFIX, Models, type ModelsDocument } from "./models.js";
+import {
+  digestOf,
+  type LoadedTokenizer,
+  MAX_MAP_BYTES,
+  makeMetaTokenizerFromBytes,
+  makeTokenizer,
+} from "./tokenizer.js";
 
 export interface BundledMap {
   id: string;
@@ -21,27 +30,50 @@ export interface BundledMap {
 }
 
 let bundled: readonly BundledMap[] | undefined;
+let models: Models | undefined;
 
 export function bundledMaps(): readonly BundledMap[] {
   bundled ??= readIndex();
   return bundled;
 }
 
-/** A bundled map by its id, or by the part after the slash if only one map has it. */
+/** The table of models (spec 5.11). */
+export function knownModels(): Models {
+  models ??= new Models(readBeside<ModelsDocument>("models.json")?.document ?? { maps: {}, families: [] });
+  return models;
+}
+
+/** A bundled map by its id, by the part after the slash if only one map has it, or by `model:` and a model's name. */
 export function findBundledMap(id: string): BundledMap | undefined {
+  if (id.startsWith(MODEL_PREFIX)) return findMapOfModel(id);
   const exact = bundledMaps().find((map) => map.id === id);
   if (exact !== undefined) return exact;
   const ending = bundledMaps().filter((map) => map.id.endsWith(`/${id}`));
   return ending.length === 1 && !id.includes("/") ? ending[0] : undefined;
 }
 
+/** Throws MapUnreachableError if the model has no map, or if its map is not bundled. */
+function findMapOfModel(model: string): BundledMap {
+  const id = knownModels().mapOf(model);
+  const map = findBundledMap(id);
+  if (map !== undefined) return map;
+  const steps = knownModels().buildSteps(id, "leafgate").join("; ");
+  throw new MapUnreachableError(`${model}: its map ${id} is not in this package; to build it: ${steps}`);
+}
+
 function readIndex(): BundledMap[] {
-  const index = ["../maps/", "../../maps/", "../../../maps/"]
-    .map((folder) => new URL(`${folder}index.json`, import.meta.url))
-    .find((url) => existsSync(url));
+  const index = readBeside<{ maps: Array<BundledMap & { file: string }> }>("index.json");
   if (index === undefined) return [];
-  const { maps } = JSON.parse(readFileSync(index, "utf8")) as { maps: Array<BundledMap & { file: string }> };
-  return maps.map(({ id, file, sha256, bytes }) => ({ id, path: fileURLToPath(new URL(file, index)), sha256, bytes }));
+  const pathOf = (file: string) => fileURLToPath(new URL(file, index.url));
+  return index.document.maps.map(({ id, file, sha256, bytes }) => ({ id, path: pathOf(file), sha256, bytes }));
+}
+
+/** A JSON file of the folder of maps: that of the package, or that of the repository. */
+function readBeside<T>(file: string): { url: URL; document: T } | undefined {
+  const url = ["../maps/", "../../maps/", "../../../maps/"]
+    .map((folder) => new URL(`${folder}${file}`, import.meta.url))
+    .find((place) => existsSync(place));
+  return url === undefined ? undefined : { url, document: JSON.parse(readFileSync(url, "utf8")) as T };
 }
 
 /** A store of verified maps between processes. */
@@ -76,8 +108,10 @@ export function diskCache(folder: string, maxBytes: number): MapCache {
   };
 }
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /** The folder that platformdirs gives the Python package: `user_cache_path("leafgate", appauthor=False) / "maps"`. */
-export function defaultCacheFolder(env: NodeJS.ProcessEnv = process.env, platform = process.platform): string {
+export function defaultCacheFolder(env: Environment = process.env, platform: string = process.platform): string {
   if (platform === "win32")
     return join(env.LOCALAPPDATA || join(homedir(), "AppData", "Local"), "leafgate", "Cache", "maps");
   // The XDG specification says to ignore a relative path.
@@ -94,7 +128,7 @@ export interface SourceLimits {
 
 const MAX_REDIRECTS = 5;
 
-/** Reads the bytes of a map. Everything without `scheme://` that is not a `file:` URL is a path. */
+/** Reads the bytes of a map, and unpacks a file `.gz`. Everything without `scheme://` that is not a `file:` URL is a path. */
 export async function readSource(source: string, limits: SourceLimits): Promise<Uint8Array> {
   const clock = AbortSignal.timeout(limits.timeoutMs);
   const signal = AbortSignal.any([limits.signal, clock]);
@@ -114,7 +148,9 @@ export function isRemote(source: string): boolean {
 
 async function open(source: string, limits: SourceLimits, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
   if (isRemote(source)) return openRemote(source, limits, signal);
-  return createReadStream(/^file:/i.test(source) ? fileURLToPath(source) : source, { signal });
+  const path = /^file:/i.test(source) ? fileURLToPath(source) : source;
+  const file = createReadStream(path, { signal });
+  return path.endsWith(".gz") ? pipeline(file, createGunzip(), () => {}) : file;
 }
 
 /** Follows redirects here, because the same rule applies to each address. */
@@ -170,11 +206,10 @@ function reasonOf(error: unknown): string {
   return error.cause instanceof Error ? `${error.message} (${error.cause.message})` : error.message;
 }
 
-export const MAX_MAP_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 
 export interface MetaTokenizerOptions {
-  /** An https URL, a file URL, a path, or the id of a bundled map such as `qwen/qwen2`. */
+  /** The id of a bundled map such as `qwen/qwen2`, `model:` and a model's name, an https URL, a file URL, or a path. */
   mapUrl: string;
   /** The digest of the bytes of the map. Optional for a bundled map only. */
   mapHash?: string | undefined;
@@ -188,8 +223,6 @@ export interface MetaTokenizerOptions {
   timeoutMs?: number | undefined;
 }
 
-export type LoadedTokenizer = MetaTokenizer & { readonly map: MapFacts };
-
 interface Load {
   waiting: number;
   readonly stop: AbortController;
@@ -201,7 +234,7 @@ const loads = new Map<string, Load>();
 /** Loads and verifies a map, and returns its tokenizer. */
 export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<LoadedTokenizer> {
   const bundled = isRemote(options.mapUrl) ? undefined : findBundledMap(options.mapUrl);
-  const digest = expectedDigest(options.mapHash, bundled);
+  const digest = await expectedDigest(options, bundled);
   const { signal } = options;
   signal?.throwIfAborted();
   const load = startOrJoin(digest, bundled, options);
@@ -215,10 +248,21 @@ export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<
   }
 }
 
-function expectedDigest(mapHash: string | undefined, bundled: BundledMap | undefined): string {
+async function expectedDigest({ mapUrl, mapHash }: MetaTokenizerOptions, bundled: BundledMap | undefined) {
   if (mapHash !== undefined) return parseDigest(mapHash);
-  if (bundled === undefined) throw new MapDigestError("mapHash is missing; it is optional for bundled maps only");
-  return bundled.sha256;
+  if (bundled !== undefined) return bundled.sha256;
+  if (isRemote(mapUrl) || existsSync(/^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl))
+    throw new MapDigestError(`mapHash is missing: the sha256 of ${mapUrl}; only bundled maps need none`);
+  throw noSuchMap(mapUrl);
+}
+
+/** The error for a name that is neither a bundled map nor a file, with what was probably meant. */
+export function noSuchMap(name: string): MapUnreachableError {
+  const ids = bundledMaps().map(({ id }) => id);
+  const hint = knownModels().hint(name, ids);
+  return new MapUnreachableError(
+    `no map '${name}'${hint} Known maps: ${ids.join(", ")}; a path to a map file works too`,
+  );
 }
 
 function startOrJoin(digest: string, bundled: BundledMap | undefined, options: MetaTokenizerOptions): Load {
@@ -253,13 +297,11 @@ async function loadMap(
   const { mapUrl, maxBytes = MAX_MAP_BYTES, timeoutMs = TIMEOUT_MS, fetchImpl = fetch } = options;
   const cache = isRemote(mapUrl) ? chosenCache(options, maxBytes) : undefined;
   const cached = await cache?.get(digest);
-  if (cached !== undefined && cached.length <= maxBytes && digestOf(cached) === digest) {
+  if (cached !== undefined && cached.length <= maxBytes && (await digestOf(cached)) === digest) {
     return makeTokenizer(cached, digest, mapUrl);
   }
   const bytes = await readSource(bundled?.path ?? mapUrl, { maxBytes, timeoutMs, fetchImpl, signal });
-  const actual = digestOf(bytes);
-  if (actual !== digest) throw new MapHashMismatchError(mapUrl, digest, actual);
-  const tokenizer = makeTokenizer(bytes, digest, mapUrl);
+  const tokenizer = await makeMetaTokenizerFromBytes(bytes, { hash: digest, name: mapUrl });
   await cache?.set(digest, bytes);
   return tokenizer;
 }

@@ -2,7 +2,6 @@
  * Readers of response bodies: a single JSON message, an event stream, or frames (a big-endian u32 length, then one
  * message in msgpack). All three accept chunks of any size and return messages as soon as they are complete.
  */
-import type { TextDecoder as Utf8Decoder } from "node:util";
 import { FrameError, ProtocolError } from "./client-errors.js";
 import { isRecord } from "./leaf.js";
 import { MsgpackError, packJson, unpackJson } from "./msgpack.js";
@@ -26,7 +25,7 @@ export function parseMessage(text: string): Message {
 }
 
 /** The text of these bytes; with `more`, the last character may be incomplete. Throws ProtocolError. */
-export function utf8Text(decoder: Utf8Decoder, bytes: Uint8Array, more = false): string {
+export function utf8Text(decoder: InstanceType<typeof TextDecoder>, bytes: Uint8Array, more = false): string {
   try {
     return decoder.decode(bytes, { stream: more });
   } catch {

@@ -4,7 +4,7 @@
  */
 import { ByteLevelEncoding } from "./byte-level.js";
 import type { Encoding } from "./encoding.js";
-import { IdsError, TextError } from "./errors.js";
+import { IdsError, MapHashMismatchError, MapInvalidError, TextError } from "./errors.js";
 import {
   type CheckOptions,
   isDigest,
@@ -17,9 +17,11 @@ import {
 } from "./leaf.js";
 import { type MapDocument, readMapDocument } from "./map-document.js";
 import { MetaspaceEncoding } from "./metaspace.js";
+import { AddedTokens, type Normalizer, normalize } from "./text-preparation.js";
 import { TokenTable } from "./token-table.js";
 import { utf8 } from "./utf8.js";
 
+export const MAX_MAP_BYTES = 64 * 1024 * 1024;
 const SPACE = 0x20;
 
 export interface MapFacts {
@@ -30,32 +32,91 @@ export interface MapFacts {
   warnings: readonly string[];
 }
 
-/** Builds the tokenizer of a map. `digest` is the verified digest of these bytes, `where` names them in errors. */
-export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): MetaTokenizer & { map: MapFacts } {
+export type LoadedTokenizer = MetaTokenizer & { readonly map: MapFacts };
+
+export interface FromBytesOptions {
+  /** The expected sha256 of the bytes. Without it the bytes are used as they are. */
+  hash?: string | undefined;
+  /** What errors call the map. */
+  name?: string | undefined;
+}
+
+/**
+ * Makes the tokenizer of a map from the bytes of its file, also a `.gz`, without files and network: for workers and
+ * browsers.
+ */
+export async function makeMetaTokenizerFromBytes(
+  file: Uint8Array,
+  { hash, name = "the map" }: FromBytesOptions = {},
+): Promise<LoadedTokenizer> {
+  const expected = hash === undefined ? null : parseDigest(hash);
+  const bytes = file[0] === 0x1f && file[1] === 0x8b ? await gunzip(file, name) : file;
+  const digest = await digestOf(bytes);
+  if (expected !== null && digest !== expected) throw new MapHashMismatchError(name, expected, digest);
+  return makeTokenizer(bytes, digest, name);
+}
+
+async function gunzip(file: Uint8Array, name: string): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  try {
+    const stream = new Blob([file as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const reader = stream.getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      length += part.value.length;
+      if (length > MAX_MAP_BYTES) throw new MapInvalidError(`${name}: larger than ${MAX_MAP_BYTES} bytes`);
+      parts.push(part.value);
+    }
+  } catch (error) {
+    if (error instanceof MapInvalidError) throw error;
+    throw new MapInvalidError(`${name}: not a gzip file`);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** The same from bytes whose digest is known; `where` names them in errors. */
+export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): LoadedTokenizer {
   return new MapTokenizer(readMapDocument(bytes, where), digest);
 }
 
-class MapTokenizer implements MetaTokenizer {
+export async function digestOf(bytes: Uint8Array): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>));
+  return `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+class MapTokenizer implements LoadedTokenizer {
   readonly map: MapFacts;
   private readonly specialIds: ReadonlySet<number>;
   private readonly encoding: Encoding;
+  private readonly normalizer: Normalizer | null;
+  private readonly addedTokens: AddedTokens | null;
 
   constructor(
     document: MapDocument,
     readonly mapId: string,
   ) {
-    const { id, encoding, warnings, specialIds } = document;
+    const { id, encoding, warnings, specialIds, normalizer, addedTokens } = document;
     this.map = { name: id, encoder: encoding.kind, warnings };
     this.specialIds = specialIds;
+    this.normalizer = normalizer;
+    this.addedTokens = addedTokens.size === 0 ? null : new AddedTokens(addedTokens);
     this.encoding =
       encoding.kind === "byte_level"
-        ? new ByteLevelEncoding(new TokenTable(encoding), encoding.pattern)
+        ? new ByteLevelEncoding(new TokenTable(encoding), encoding.split)
         : new MetaspaceEncoding(encoding);
   }
 
   encode(text: string): number[] {
-    return this.encoding.encode(text);
+    return this.addedTokens === null ? this.encodeStretch(text) : this.addedTokens.encode(text, this.encodeStretch);
   }
+
+  private readonly encodeStretch = (text: string): number[] => this.encoding.encode(normalize(text, this.normalizer));
 
   decode(ids: readonly number[]): string {
     const { encoding } = this;
@@ -87,13 +148,23 @@ class MapTokenizer implements MetaTokenizer {
     const claimed = mapId ?? null;
     if (claimed !== null && !(isDigest(claimed) && parseDigest(claimed) === this.mapId)) return "foreign-map";
     if (text === "") return "empty-text";
-    if (!text.isWellFormed()) return "bad-text";
+    const normalized = this.normalizedOrNull(text);
+    if (normalized === null) return "bad-text";
     // The ids of our own encoder pass every check below, so the checks are skipped for them.
     if (level === "canonical" && this.isCanonical(text, ids)) return null;
-    const bytes = utf8(text);
+    const bytes = utf8(normalized);
     if (ids.length > bytes.length + this.encoding.extraIds) return "too-many-ids";
     if (!this.decodesTo(ids, bytes)) return this.firstWrong(ids) ?? "text-mismatch";
     return level === "canonical" ? "non-canonical" : null;
+  }
+
+  private normalizedOrNull(text: string): string | null {
+    try {
+      return text.isWellFormed() ? normalize(text, this.normalizer) : null;
+    } catch (error) {
+      if (error instanceof TextError) return null;
+      throw error;
+    }
   }
 
   private firstWrong(ids: readonly unknown[]): Reason | null {
@@ -131,7 +202,8 @@ class MapTokenizer implements MetaTokenizer {
   /** Metaspace puts one blank before every text; decoding removes it. */
   private decodesToBehindBlank(ids: readonly unknown[], bytes: Uint8Array): boolean {
     try {
-      return Buffer.compare(Buffer.from(this.decode(ids as readonly number[])), bytes) === 0;
+      const decoded = new TextEncoder().encode(this.decode(ids as readonly number[]));
+      return decoded.length === bytes.length && decoded.every((byte, i) => byte === bytes[i]);
     } catch (error) {
       if (error instanceof IdsError) return false;
       throw error;

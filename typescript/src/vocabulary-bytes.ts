@@ -24,8 +24,9 @@ class NotPlain extends Error {}
 export function readPlainVocabulary(json: Uint8Array, byteOfLetter: Uint16Array): PlainVocabulary | null {
   try {
     const { start, end, ...entries } = findVocabulary(json, byteOfLetter);
-    const rest = Buffer.concat([json.subarray(0, start), Buffer.from("{}"), json.subarray(end)]);
-    return { ...entries, rest: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(rest) };
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    const rest = `${decoder.decode(json.subarray(0, start))}{}${decoder.decode(json.subarray(end))}`;
+    return { ...entries, rest };
   } catch (error) {
     if (error instanceof NotPlain || error instanceof TypeError) return null;
     throw error;

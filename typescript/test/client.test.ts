@@ -102,6 +102,7 @@ describe("what goes over the wire", () => {
     await client.browse({ path: "/" });
     await client.execute("time:now@1", { zone: "UTC" });
     await client.execute("time:now@1", {}, { dryRun: true });
+    await client.hydrate("time:now@1");
     await client.view("h1", { head: 10 });
     const called = server.asked("tools/call").map(({ message }) => message.params as Message);
     expect(called.map((params) => [params.name, params.arguments])).toEqual([
@@ -109,6 +110,7 @@ describe("what goes over the wire", () => {
       ["tool_browse", { path: "/" }],
       ["tool_execute", { tool_id: "time:now@1", args: { zone: "UTC" } }],
       ["tool_execute", { tool_id: "time:now@1", args: {}, dry_run: true }],
+      ["tool_hydrate", { tool_id: "time:now@1" }],
       ["tool_view", { handle: "h1", selector: { head: 10 } }],
     ]);
   });

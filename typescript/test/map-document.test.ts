@@ -16,16 +16,23 @@ const load = (fields: unknown) =>
   );
 
 /** The toy map with one thing changed. */
-function changed(change: (fields: Fields) => unknown): Fields {
-  const fields = toy();
+function changed(change: (fields: Fields) => unknown, fields = toy()): Fields {
   change(fields);
   return fields;
 }
+
+const bundled = (id: string): Fields => JSON.parse(readFileSync(findBundledMap(id)!.path, "utf8"));
+const metaspace = (change: (fields: Fields) => unknown) => changed(change, bundled("toy-metaspace"));
+const plain = (change: (fields: Fields) => unknown) => changed(change, bundled("toy-plain"));
+const staged = (change: (fields: Fields) => unknown) => changed(change, bundled("toy-staged"));
 
 describe("a map is refused with a reason", () => {
   it.each<[string, unknown, RegExp]>([
     ["no JSON", "{", /not JSON/],
     ["not UTF-8", "\ufeff{}", /not JSON/],
+    ["Hugging Face file", { version: "1.0", model: { type: "BPE" } }, /tokenizer.json, not a map; build a map of it: /],
+    ["claude.json", { pat_str: "", bpe_ranks: "" }, /a tiktoken file, not a map; build/],
+    ["tekken.json", { config: {}, vocab: [] }, /a tekken.json, not a map; build/],
     ["no object", "[]", /not a JSON object/],
     ["placeholder", changed((m) => (m._synthetic = true)), /placeholder/],
     ["cut off", changed((m) => (m.vocab_size = 268)), /declares 268 entries and holds 267/],
@@ -56,7 +63,30 @@ describe("a map is refused with a reason", () => {
     ["merges no array", changed((m) => (m.merges = "t h")), /not an array/],
     ["merge of three", changed((m) => (m.merges = ["t h e"])), /left right/],
     ["merge of no token", changed((m) => (m.merges = ["x y"])), /not a token/],
-    ["metaspace without merges", changed((m) => (m.encoder = "metaspace")), /merges/],
+    ["metaspace with a pattern", metaspace((m) => (m.pre_tokenizer_pattern = ".")), /has no patterns/],
+    ["merge of no metaspace token", metaspace((m) => (m.merges = ["\u2581 nothing"])), /which is not a token/],
+    ["unknown prefix", metaspace((m) => (m.prefix = "sometimes")), /unknown prefix/],
+    [
+      "token in the place of a byte",
+      plain((m) => Object.assign(m.vocab, { b: m.vocab["\t"], "\t": 259 })),
+      /the id of a fallback byte/,
+    ],
+    ["added tokens behind a prefix", metaspace((m) => (m.added_tokens = ["a"])), /need `"prefix": "never"`/],
+    ["added token with a blank", plain((m) => (m.added_tokens = ["\u2581\u2581"])), /holds a token with/],
+    ["unknown normalizer", changed((m) => (m.normalizer = "nfd")), /unknown normalizer/],
+    ["added tokens no array", changed((m) => (m.added_tokens = "th")), /not an array/],
+    ["added token twice", changed((m) => (m.added_tokens = ["th", "th"])), /twice/],
+    ["added token of no token", changed((m) => (m.added_tokens = ["zzz"])), /not a token/],
+    ["special added token", changed((m) => (m.added_tokens = ["<|stop|>"])), /not a token/],
+    [
+      "words among added tokens beside a normalizer",
+      changed((m) => Object.assign(m, { normalizer: "nfc", added_tokens: ["th"] })),
+      /more than white space/,
+    ],
+    ["both kinds of patterns", changed((m) => (m.pre_tokenizer_patterns = ["."])), /both/],
+    ["no patterns", staged((m) => (m.pre_tokenizer_patterns = [])), /not a list of patterns/],
+    ["empty pattern", staged((m) => (m.pre_tokenizer_patterns = [""])), /not a list of patterns/],
+    ["foreign stage", staged((m) => (m.pre_tokenizer_patterns = ["a", "(?<=a)b"])), /unsupported group/],
     [
       "metaspace without fallback",
       changed((m) => Object.assign(m, { encoder: "metaspace", merges: ["t h"] })),

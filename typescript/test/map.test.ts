@@ -13,8 +13,8 @@ import {
   MapUnreachableError,
   makeMetaTokenizer,
 } from "../src/index.js";
-import { digestOf } from "../src/leaf.js";
 import { defaultCacheFolder, findBundledMap } from "../src/map.js";
+import { digestOf } from "../src/tokenizer.js";
 
 const toy = findBundledMap("toy")!;
 const servers: Server[] = [];
@@ -25,7 +25,7 @@ let count = 0;
 async function freshMap(): Promise<{ bytes: Buffer; mapHash: string }> {
   const text = await readFile(toy.path, "utf8");
   const bytes = Buffer.from(text.replace('"id":"toy"', `"id":"toy ${process.pid} ${count++}"`));
-  return { bytes, mapHash: digestOf(bytes) };
+  return { bytes, mapHash: await digestOf(bytes) };
 }
 
 async function serve(listener: RequestListener): Promise<string> {
@@ -114,14 +114,15 @@ describe("what is refused", () => {
     const base = await serve((_, response) => response.end(`${bytes} `));
     const loading = makeMetaTokenizer({ mapUrl: base, mapHash, cacheDir });
     await expect(loading).rejects.toThrow(MapHashMismatchError);
-    await expect(loading).rejects.toMatchObject({ expected: mapHash, found: digestOf(Buffer.from(`${bytes} `)) });
+    const found = await digestOf(Buffer.from(`${bytes} `));
+    await expect(loading).rejects.toMatchObject({ expected: mapHash, found });
     expect(await readdir(cacheDir)).toEqual([]);
   });
 
   it("the right bytes of a wrong map", async () => {
     const bytes = Buffer.from('{"id":"x","vocab":{}}');
     const base = await serve((_, response) => response.end(bytes));
-    const loading = makeMetaTokenizer({ mapUrl: base, mapHash: digestOf(bytes), cacheDir });
+    const loading = makeMetaTokenizer({ mapUrl: base, mapHash: await digestOf(bytes), cacheDir });
     await expect(loading).rejects.toThrow(MapInvalidError);
     await expect(loading).rejects.toBeInstanceOf(MapError);
   });

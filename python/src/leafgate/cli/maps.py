@@ -25,7 +25,18 @@ from leafgate.cli.tokens import map_facts
 from leafgate.maps.accelerator import accelerate
 from leafgate.maps.corpus import corpus
 from leafgate.maps.fetch import fetch_map
-from leafgate.maps.files import MapEntry, MapFiles, add_map, check_map_id, load_entry, own_folder, read_bounded
+from leafgate.maps.files import (
+    MapEntry,
+    MapFiles,
+    add_map,
+    check_map_id,
+    find_named,
+    load_entry,
+    own_folder,
+    read_bounded,
+    short_id,
+)
+from leafgate.maps.models import known_models
 from leafgate.maps.original import compare, open_original
 from leafgate.model.errors import ConfigError, LeafgateError, TextError
 from leafgate.model.leaf import parse_digest
@@ -48,6 +59,7 @@ def command() -> None:
 
     \b
     leafgate maps list
+    leafgate maps for qwen3:8b
     leafgate maps check qwen/qwen2
     leafgate maps build tokenizer.json --id me/mine --out mine.json
     leafgate maps check mine.json --against tokenizer.json
@@ -81,9 +93,44 @@ def list_command(no_load: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
+@command.command("for")
+@click.argument("model")
+@AS_JSON_OPTION
+def for_command(model: str, as_json: bool) -> None:
+    """Say which map gives the token ids of a model, and how to get it.
+
+    MODEL is a name as it is written for Hugging Face, Ollama, vLLM or the API of a provider. Exits 1 if the model has
+    no public tokenizer.
+
+    \b
+    leafgate maps for qwen3:8b
+    leafgate maps for meta-llama/Llama-3.3-70B-Instruct --json
+    """
+    models = known_models()
+    family = models.family_of(model)
+    if family is None:
+        raise ConfigError(models.say_unknown(model))
+    facts: dict[str, Any] = {"model": model, "family": family.name, "map": family.map}
+    if family.map is None:
+        facts["reason"] = family.no_map
+    else:
+        entry, origin = find_named(MapFiles().list(), family.map), models.maps[family.map]
+        facts["map_id"] = None if entry is None else entry.digest
+        if entry is None:
+            facts["source"] = f"{origin.package}, {origin.file}" if origin.package else f"its own {origin.file}"
+            facts["build"] = [
+                *origin.build_steps(family.map, "leafgate"), f"leafgate maps add {short_id(family.map)}.json"
+            ]  # fmt: skip
+    _print_facts(facts, as_json)
+    if family.map is None:
+        sys.exit(1)
+
+
 @command.command()
 @click.argument("where", metavar="PATH|URL")
-@click.option("--sha256", metavar="DIGEST", help="The expected digest of the map; required for a URL.")
+@click.option(
+    "--hash", "--sha256", "sha256", metavar="DIGEST", help="The expected digest of the map; required for a URL."
+)
 @click.option("--id", "id", metavar="OWNER/NAME", help="The id to store it under. [default: the map's own]")
 @click.option("--source", help="Its source, as a note. [default: the name of the file or the host]")
 @click.option("--licence", default="", help="Its licence, as a note.")
@@ -99,7 +146,7 @@ def add(
 
     \b
     leafgate maps add mine.json --licence MIT
-    leafgate maps add https://maps.example/mine.json --sha256 sha256:4cfe...
+    leafgate maps add https://maps.example/mine.json --hash sha256:4cfe...
     """
     raw = _read_or_fetch(where, None if sha256 is None else parse_digest(sha256))
     token_map = read_map(raw, where=_name(where), expected_digest=sha256)
@@ -231,7 +278,7 @@ def _read_or_fetch(where: str, digest: str | None) -> bytes:
     if "://" not in where:
         return read_bounded(Path(where), MAX_MAP_BYTES)
     if digest is None:
-        raise ConfigError("a map from a URL needs --sha256: the digest that its publisher states")
+        raise ConfigError("a map from a URL needs --hash: the digest that its publisher states")
     with _busy("Fetching"):
         return fetch_map(where, digest, timeout=FETCH_SECONDS)
 
@@ -295,6 +342,8 @@ def _format(value: object) -> str:
     if isinstance(value, dict) and "differences" in value:
         summary = f"{value['differences']} differences on {value['texts']} texts with {value['against']}"
         return f"{summary}\n{value['first_difference']}" if value["differences"] else summary
+    if isinstance(value, list) and any(" " in line for line in value):
+        return f"\n{'':16}".join(value)
     return ", ".join(value) or "none" if isinstance(value, dict | list) else str(value)
 
 

@@ -28,6 +28,7 @@ import platformdirs
 from anyio import to_thread
 from cachetools import LRUCache
 
+from leafgate.maps.models import PREFIX, known_models
 from leafgate.model.errors import ConfigError, MapError, MapInvalidError, MapUnreachableError
 from leafgate.model.leaf import is_digest, parse_digest
 from leafgate.ports import Clock
@@ -231,7 +232,12 @@ class MapFiles:
 
 
 def find_named(entries: Sequence[AnySource], name: str) -> AnySource | None:
-    """The first with this id or digest, or the only one with this short id. MapUnreachableError if several have it."""
+    """The first with this id or digest, or the only one with this short id; for `model:NAME`, that of the model's map.
+
+    MapUnreachableError if several have the short id, or if the model has no map.
+    """
+    if name.startswith(PREFIX):
+        return _find_for_model(entries, name)
     digest = parse_digest(name) if is_digest(name) else None
     exact = next(
         (entry for entry in entries if entry.id == name or (digest is not None and entry.digest == digest)), None
@@ -244,9 +250,26 @@ def find_named(entries: Sequence[AnySource], name: str) -> AnySource | None:
     return short[0] if short else None
 
 
+def _find_for_model(entries: Sequence[AnySource], name: str) -> AnySource:
+    models = known_models()
+    map_id = models.map_of(name)
+    entry = find_named(entries, map_id)
+    if entry is None:
+        steps = [*models.maps[map_id].build_steps(map_id, "leafgate"), f"leafgate maps add {short_id(map_id)}.json"]
+        raise MapUnreachableError(f"{name}: its map {map_id} is not installed; to build it: {'; '.join(steps)}")
+    return entry
+
+
+def short_id(id: str) -> str:
+    return id.rpartition("/")[2]
+
+
 def no_such_map(ids: Iterable[str], name: str) -> MapUnreachableError:
-    listing = ", ".join(sorted(ids)) or "none"
-    return MapUnreachableError(f"no map {name!r}; known maps: {listing}; a path to a map file works too")
+    known = sorted(ids)
+    hint = known_models().hint(name, known)
+    return MapUnreachableError(
+        f"no map {name!r}{hint} Known maps: {', '.join(known) or 'none'}; a path to a map file works too"
+    )
 
 
 def load_entry(entry: MapEntry) -> Encoder:

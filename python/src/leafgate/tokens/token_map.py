@@ -100,7 +100,21 @@ class _Reading:
     def refuse(self, reason: str) -> MapInvalidError:
         return MapInvalidError(f"{self.where}: {reason}")
 
+    def refuse_tokenizer_file(self) -> None:
+        """Other files that describe a tokenizer are often given in the place of a map."""
+        document = self.document
+        if isinstance(document.get("model"), dict):
+            kind = "a Hugging Face tokenizer.json"
+        elif "bpe_ranks" in document:
+            kind = "a tiktoken file"
+        elif isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
+            kind = "a tekken.json"
+        else:
+            return
+        raise self.refuse(f"{kind}, not a map; build a map of it: leafgate maps build FILE --id OWNER/NAME")
+
     def token_map(self) -> TokenMap:
+        self.refuse_tokenizer_file()
         kind = self.document.get("encoder", "byte_level")
         specials = self._ids("special_tokens", {})
         vocab = self._ids("tokens" if "vocab" not in self.document else "vocab", None)
