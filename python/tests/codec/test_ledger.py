@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leafgate.codec.leaf import Ledger, wrap_tool_call
+from leafgate.codec.leaf import Ledger, OneLevel, wrap_tool_call
 from leafgate.model.errors import TextError
 from leafgate.model.leaf import CODEC_META_KEY, Level
 from leafgate.tokens.encoder import Encoder
@@ -34,7 +34,7 @@ class Counting:
 
 def ledger(encoder: Encoder, level: Level = "canonical", *heard: dict[str, Any]) -> Ledger:
     ticks = itertools.count()
-    made = Ledger(encoder, level, lambda: float(next(ticks)))
+    made = Ledger(encoder, OneLevel(level), lambda: float(next(ticks)))
     made.add_claims(heard)
     return made
 
