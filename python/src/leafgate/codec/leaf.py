@@ -26,7 +26,7 @@ from leafgate.model.leaf import (
 )
 from leafgate.model.request import Form
 from leafgate.ports import LeafOutcome, LeafReport
-from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.encoder import Encoder, encode_array
 from leafgate.tokens.ids import TokenIds, read_payload
 from leafgate.tokens.verify import check
 
@@ -172,7 +172,7 @@ def build_meta_block(text: str, meta: Encoder, *, packed: bool = False) -> dict[
     if not text:
         return None
     try:
-        ids = TokenIds(meta.encode_array(text)) if packed else meta.encode(text)
+        ids = TokenIds(encode_array(meta, text)) if packed else meta.encode(text)
     except TextError:
         return None
     return {"map_id": meta.map.digest, "ids": write_ids(ids, packed=packed)}
@@ -183,7 +183,7 @@ def write_ids(ids: Sequence[int], *, packed: bool) -> Sequence[int] | str:
     if not packed:
         return _as_list(ids)
     array = ids if isinstance(ids, TokenIds) else TokenIds.from_list(ids)
-    return array.packed or array.as_list()
+    return array.as_list() if array.packed is None else array.packed
 
 
 def with_payload(block: Mapping[str, Any], payload: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -466,7 +466,7 @@ class Ledger:
         started = self._clock()
         ids: Sequence[int] | None
         try:
-            ids = TokenIds(self._encoder.encode_array(text)) if self._packed else self._encoder.encode(text)
+            ids = TokenIds(encode_array(self._encoder, text)) if self._packed else self._encoder.encode(text)
         except TextError:
             ids = None
         spent = self._clock() - started
@@ -474,13 +474,16 @@ class Ledger:
             return TextIds(ids, False, None, 0.0, spent)
         return TextIds(ids, False, None, 0.0, spent, leaf_seconds=self._measure_leaf(text, ids, spent))
 
-    def _measure_leaf(self, text: str, ids: Sequence[int], tokenize_seconds: float) -> float | None:
+    def _measure_leaf(self, text: str, ids: Sequence[int], tokenize_seconds: float) -> float:
         """What it would have cost to read these ids from a server's answer, packed, and to check them."""
-        packed = write_ids(ids, packed=True)
-        if not isinstance(packed, str):
-            return None
-        raw = pydantic_core.to_json(packed)
-        check(self._encoder, text, packed, level="decode")  # the first check of a map makes its table
-        started = self._clock()
-        check(self._encoder, text, pydantic_core.from_json(raw), level="decode")
-        return self._clock() - started + self._plan.canonical_share * tokenize_seconds
+        raw = pydantic_core.to_json({"map_id": self._encoder.map.digest, "ids": write_ids(ids, packed=True)})
+
+        def read_and_check() -> float:
+            started = self._clock()
+            payload = read_payload(pydantic_core.from_json(raw))
+            if payload is not None:
+                check(self._encoder, text, payload.ids, level="decode", map_id=payload.map_id)
+            return self._clock() - started
+
+        # The better of two: the first check of a map makes its table.
+        return min(read_and_check(), read_and_check()) + self._plan.canonical_share * tokenize_seconds

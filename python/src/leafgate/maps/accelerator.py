@@ -22,7 +22,7 @@ import numpy as np
 
 from leafgate.data import load_table
 from leafgate.model.errors import TextError
-from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.encoder import Encoder, encode_array
 from leafgate.tokens.ids import IdArray, TokenIds
 from leafgate.tokens.token_map import TokenMap
 
@@ -87,7 +87,7 @@ class LazyAcceleration:
         return self._encoder_for(text).encode(text)
 
     def encode_array(self, text: str) -> IdArray:
-        return self._encoder_for(text).encode_array(text)
+        return encode_array(self._encoder_for(text), text)
 
     def _encoder_for(self, text: str) -> Encoder:
         self._patience -= len(text)
@@ -128,7 +128,7 @@ class AcceleratedEncoder:
             array = self._fast.encode(raw)
         except BaseException as error:
             if type(error).__name__ == "PanicException":  # not importable, and not an Exception
-                return self._exact.encode_array(text)
+                return encode_array(self._exact, text)
             raise
         return np.asarray(array, dtype=np.uint32)
 

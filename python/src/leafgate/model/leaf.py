@@ -22,7 +22,6 @@ Reason = Literal[
     "foreign-map",
     "empty-text",
     "bad-text",
-    "bad-packing",
     "too-many-ids",
     "not-integer",
     "negative",

@@ -34,8 +34,6 @@ class TextEncoder(Protocol):
 
     def encode(self, text: str) -> list[int]: ...
 
-    def encode_array(self, text: str) -> Any: ...
-
     def decode_bytes(self, ids: Sequence[int]) -> bytes: ...
 
 
@@ -67,7 +65,7 @@ class Request:
     without one, whose artifacts may all have one owner. `ask` asks a person for approval. `map_digest` is the tokenizer
     map of the ids in the answer; None: the answer has no ids. `reader_map` is the map of the model that reads the
     answer, where it is known, also of an answer without ids. `encoder` is the tokenizer of `map_digest` where it is
-    loaded already. `is_packed`: the ids are packed (spec 5.9). `envelope` is how much the `_meta` of the answer says.
+    loaded already. `is_packed`: the ids are packed (spec 5.11). `envelope` is how much the `_meta` of the answer says.
     `client_name` is what the client calls itself, which nothing checks. `argument_tokens` is the number of ids that the
     arguments came as; None: they came as JSON.
     """

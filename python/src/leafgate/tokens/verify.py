@@ -13,27 +13,21 @@ import numpy as np
 
 from leafgate.model.errors import IdsError, TextError
 from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
-from leafgate.tokens.encoder import Encoder, classify_ids
+from leafgate.tokens.encoder import Encoder, classify_ids, encode_array
 from leafgate.tokens.ids import TokenIds
 
 # Ids per call into C: one call on a list of millions would block every thread of the process.
 _AT_ONCE: Final = 1 << 16
 
 
-Ids = Sequence[Any] | str
-
-
-def check(encoder: Encoder, text: str, ids: Ids, *, level: Level, map_id: object = None) -> Verdict:
-    """Return whether these ids represent this text. `map_id` is the payload's claim, None if it has none.
-
-    A text in place of ids is packed ids.
-    """
+def check(encoder: Encoder, text: str, ids: Sequence[Any], *, level: Level, map_id: object = None) -> Verdict:
+    """Return whether these ids represent this text. `map_id` is the payload's claim, None if it has none."""
     reason = _find_reason(encoder, text, ids, level, map_id)
     return ACCEPTED if reason is None else Verdict(reason)
 
 
 def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its order
-    encoder: Encoder, text: str, claimed: Ids, level: Level, map_id: object
+    encoder: Encoder, text: str, ids: Sequence[Any], level: Level, map_id: object
 ) -> Reason | None:
     if map_id is not None and map_id != encoder.map.digest and not _spells(map_id, encoder.map.digest):
         return "foreign-map"
@@ -43,9 +37,6 @@ def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its orde
         raw = text.encode()
     except UnicodeEncodeError:
         return "bad-text"
-    ids: Sequence[Any] | None = TokenIds.unpack(claimed) if isinstance(claimed, str) else claimed
-    if ids is None:
-        return "bad-packing"
     if len(ids) > len(raw) + (encoder.map.kind == "metaspace"):
         return "too-many-ids"
     if isinstance(ids, TokenIds):
@@ -128,7 +119,7 @@ def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
 
 def _is_canonical_array(encoder: Encoder, text: str, ids: TokenIds) -> bool:
     try:
-        return np.array_equal(encoder.encode_array(text), ids.array)
+        return np.array_equal(encode_array(encoder, text), ids.array)
     except TextError:
         return False
 
