@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -20,7 +21,6 @@ import pydantic_core
 
 from leafgate.model.errors import LeafgateError
 from leafgate.model.leaf import CODEC_META_KEY
-from leafgate.tokens.ids import PACKED_BYTES, decode_packed
 
 FRAMES_TYPE: Final = "application/x-codec-msgpack"
 EVENT_ID_HEADER: Final = "codec-event-id"
@@ -45,6 +45,10 @@ FrameReason = Literal[
 Message = dict[str, Any]
 
 _HEAD: Final = 4
+# Packed ids: as bytes, and as the characters of base64 (spec 5.11).
+_ID_BYTES: Final = 3
+_ID_CHARS: Final = 4
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*")
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
 _CONTAINERS: Final = frozenset({dict, list})
 _LEAST_INTEGER: Final = -(2**63)
@@ -111,7 +115,7 @@ def _members(pairs: list[tuple[Any, Any]]) -> Message:
     if len(members) != len(pairs):
         raise FrameError("duplicate-key", "a key occurs twice")
     payload = members.get(CODEC_META_KEY)
-    if type(payload) is dict and type(payload.get("ids")) is bytes and len(payload["ids"]) % PACKED_BYTES == 0:
+    if type(payload) is dict and type(payload.get("ids")) is bytes and len(payload["ids"]) % _ID_BYTES == 0:
         payload["ids"] = base64.b64encode(payload["ids"]).decode("ascii")
     return members
 
@@ -134,8 +138,9 @@ def _with_bytes_in_block(block: Any) -> Any:
     packed = payload.get("ids") if isinstance(payload, Mapping) else None
     if not isinstance(meta, Mapping) or not isinstance(payload, Mapping) or not isinstance(packed, str):
         return block
-    raw = decode_packed(packed)
-    return block if raw is None else {**block, "_meta": {**meta, CODEC_META_KEY: {**payload, "ids": raw}}}
+    if len(packed) % _ID_CHARS or not _BASE64.fullmatch(packed):
+        return block
+    return {**block, "_meta": {**meta, CODEC_META_KEY: {**payload, "ids": base64.b64decode(packed)}}}
 
 
 def _refuse_extension(code: int, data: bytes) -> None:

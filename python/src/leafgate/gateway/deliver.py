@@ -462,7 +462,7 @@ def _clean_result(
     packed: bool,
 ) -> _Clean:
     ledger = delivery.ledger(encoder, origin.server, packed=packed)
-    blocks, unwritten = read_blocks(raw, may_have_leaves=may_have_leaves)
+    blocks, unwritten = read_blocks(raw, may_have_leaves=may_have_leaves and ledger is not None)
     if ledger is not None:
         ledger.add_claims(blocks)
     structured = whole = raw.get("structuredContent")
