@@ -144,9 +144,11 @@ def calls_of(size: int) -> int:
 def problem_of(answer: Mapping[str, Any], way: Way, text: str, right: Mapping[str, Any]) -> str | None:
     """Return why this is not the way's right answer, with the `right` payload; None if it is."""
     result = answer.get("result")
-    if result is None or result.get("isError") or len(result["content"]) != 1:
+    if result is None or result.get("isError") or not result["content"]:
         return f"it is not a result: {str(answer)[:300]}"
-    (block,) = result["content"]
+    block, *notices = result["content"]
+    if not all(notice["text"].startswith("[leafgate]") for notice in notices):
+        return f"it has more than the text: {str(notices)[:300]}"
     if block["text"] != text:
         return "the firewall changed or shortened the text"
     payload = block.get("_meta", {}).get(CODEC_META_KEY)

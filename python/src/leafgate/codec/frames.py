@@ -122,7 +122,7 @@ def _members(pairs: list[tuple[Any, Any]]) -> Message:
 
 def _with_bytes_of_ids(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message with bytes for the packed ids on the blocks of its result; the same object if there are none."""
-    result = message.get("result")
+    result = message.get("result") if isinstance(message, Mapping) else None
     content = result.get("content") if isinstance(result, Mapping) else None
     if not isinstance(result, Mapping) or not isinstance(content, list):
         return message

@@ -298,10 +298,13 @@ class LeafCounts:
         return bool(self.blocks["leaf"] or self.rejected or self.dropped)
 
     @property
-    def savable_seconds(self) -> float:
-        """How much of the time for tokenizing leaves would have saved, by the sample; 0 where the shim is cheaper."""
+    def savable_share(self) -> float | None:
+        """The share of the time for tokenizing that leaves would save, by the sample; 0 where the shim is cheaper.
+
+        None without a sample.
+        """
         shim, leaf = self.seconds["sampled_shim"], self.seconds["sampled_leaf"]
-        return self.seconds["tokenize"] * max(0.0, 1 - leaf / shim) if shim > 0 else 0.0
+        return max(0.0, 1 - leaf / shim) if shim > 0 else None
 
     def join(self, other: LeafCounts) -> None:
         for kind, what, times in other.flat():
@@ -366,23 +369,24 @@ class LeafTable:
     def graduates(self) -> list[Graduate]:
         """The tools whose leaves would save the gateway most time, by what was measured here; the most first.
 
-        Tools that send leaves already, and tools that are cheaper to tokenize for, are not among them.
+        Tools that send leaves already, and tools that are cheaper to tokenize for, are not among them. For a tool
+        without a sample of its own, that of all tools together counts.
         """
+        everything = LeafCounts()
+        for counts in self.by_map.values():
+            everything.join(counts)
         tools: defaultdict[tuple[str, str], LeafCounts] = defaultdict(LeafCounts)
         for row, counts in self._rows.items():
             if row.tool != OTHER:
                 tools[row[:2]].join(counts)
-        graduates = (
-            Graduate(
-                *name,
-                sums.blocks["shim"],
-                sums.tokens["shim"],
-                round(sums.seconds["tokenize"], 6),
-                round(sums.savable_seconds, 6),
-            )
-            for name, sums in tools.items()
-            if not sums.sends_leaves and sums.savable_seconds > 0
-        )
+        graduates = []
+        for name, sums in tools.items():
+            own = sums.savable_share
+            share = (everything.savable_share or 0.0) if own is None else own
+            if sums.blocks["shim"] and share > 0 and not sums.sends_leaves:
+                seconds = sums.seconds["tokenize"]
+                counts = sums.blocks["shim"], sums.tokens["shim"], round(seconds, 6), round(seconds * share, 6)
+                graduates.append(Graduate(*name, *counts))
         return sorted(graduates, key=lambda each: (-each.saves, -each.tokens, -each.blocks, each.tool))[:GRADUATES]
 
     def _counts_of(self, row: Row) -> tuple[LeafCounts, LeafCounts]:
