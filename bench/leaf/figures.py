@@ -159,7 +159,9 @@ def conclude(figures: Figures, weights: Weights) -> list[str]:
     words = [*_warning(figures), *(_goal(goal) for goal in figures.goals()), *_floor(figures)]
     duels = [(way, SHIM, "gateway_cpu") for way in (PACKED, SAMPLED, DECODE, TRUST, CANONICAL, FAST_CANONICAL)]
     duels += [(DECODE, SHIM, "total_cpu"), (DECODE, SHIM, "latency")]
-    duels += [(way, FAST_SHIM, measure) for way in (PACKED, FAST_SAMPLED, DECODE) for measure in ("gateway_cpu", "total_cpu")]
+    duels += [
+        (way, FAST_SHIM, measure) for way in (PACKED, FAST_SAMPLED, DECODE) for measure in ("gateway_cpu", "total_cpu")
+    ]
     words += [_compared(figures, *duel) for duel in duels if {way.key for way in duel[:2]} <= figures.ways]
     return [*words, _server(figures), *_unasked(figures), _bytes(figures, weights)]
 

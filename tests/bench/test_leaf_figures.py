@@ -54,11 +54,15 @@ def test_packed_leaves_have_goals_from_4_kb_on_against_both_shims() -> None:
     ]
 
 
-@pytest.mark.parametrize(("packed", "verdict"), [(2.0, "costs less than"), (9.0, "costs more than"), (4.0, "costs what")])
+@pytest.mark.parametrize(
+    ("packed", "verdict"), [(2.0, "costs less than"), (9.0, "costs more than"), (4.0, "costs what")]
+)
 def test_the_summary_says_what_came_of_it(packed: float, verdict: str) -> None:
     words = summarize(figures(leaf_packed=packed))
     assert any(f"leaf-decode packed {verdict} the shim" in one for one in words)
-    assert words[0].startswith(f"**Goals of packed leaves: {2 if packed < 3 else 1 if packed < 5 else 0} of 2 are met.**")
+    assert words[0].startswith(
+        f"**Goals of packed leaves: {2 if packed < 3 else 1 if packed < 5 else 0} of 2 are met.**"
+    )
 
 
 def test_nothing_is_divided_by_nothing() -> None:

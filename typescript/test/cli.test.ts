@@ -115,7 +115,7 @@ describe("mcp-leaf wrap, in front of a server that keeps to no style", () => {
   });
 
   it("takes lines of 20 MB, and characters across chunks", () => {
-    const { stdout } = wrapNoisy([call(1, "large"), call(2, "multibyte")]);
+    const { stdout } = wrapNoisy([call(1, "large"), call(2, "multibyte")], ["--max-text-length", "100000000"]);
     const [large, multibyte] = stdout.slice(BANNER.length).split("\n") as [string, string];
     for (const line of [large, multibyte]) {
       const [block] = JSON.parse(line).result.content;
