@@ -15,7 +15,7 @@ leafgate maps for meta-llama/Llama-3.3-70B-Instruct
 ```
 
 Names are read as words, so the spellings of Hugging Face, Ollama, vLLM, OpenRouter, Bedrock, Vertex, Azure and of GGUF
-files all work ([spec 5.11](../spec/5-leaf-tokens.md)). Write `model:` and the name wherever a map's id is expected:
+files all work ([spec 5.12](../spec/5-leaf-tokens.md)). Write `model:` and the name wherever a map's id is expected:
 `map: model:qwen3:8b` in `leafgate.yaml`, `--map model:qwen3:8b`, `mapUrl: "model:qwen3:8b"`. The same file,
 `maps/models.json`, answers in Python and in Node (`mcp-leaf maps for`).
 

@@ -10,6 +10,7 @@ import {
   canonicalShape,
   IdsError,
   inferNamespace,
+  MAX_TEXT_LENGTH,
   MapDigestError,
   MapHashMismatchError,
   MapInvalidError,
@@ -72,9 +73,11 @@ const commands = {
     a("string", "text", text);
     return tokenizer.check(text, literalIds(a("array", "ids", ids), line), { level, mapId: map_id });
   },
-  wrap: ({ result, minTextLength = 1 }, { tokenizer }) => ({
+  wrap: ({ result, minTextLength = 1, maxTextLength = MAX_TEXT_LENGTH, requestMeta }, { tokenizer }) => ({
     result: wrapToolCall(a("object", "result", result), tokenizer, {
       minTextLength: a("number", "minTextLength", minTextLength),
+      maxTextLength: a("number", "maxTextLength", maxTextLength),
+      requestMeta,
     }),
   }),
   read: ({ result, expectedMapHash }) => ({

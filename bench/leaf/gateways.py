@@ -30,7 +30,8 @@ from leafgate.model.request import Form
 from leafgate.version import __version__
 
 Tokenizer = Literal["tiktoken", "accelerated"]
-ServerName = Literal["canonical", "decode", "trust", "plain"]
+# Leaf servers by their check. The first three know nothing of wishes and send arrays; the next two follow them.
+ServerName = Literal["canonical", "decode", "trust", "packed", "sampled", "plain"]
 Outcome = Literal["leaf", "shim", "none"]
 
 MAP: Final = "qwen/qwen2"
@@ -53,13 +54,14 @@ STATELESS_META: Final = {
 
 @dataclass(frozen=True)
 class Way:
-    """One gateway, one server behind it, and whether the client asks for ids."""
+    """One gateway, one server behind it, and whether the client asks for ids, and for packed ones."""
 
     key: str
     title: str
     gateway: Tokenizer
     server: ServerName
     outcome: Outcome
+    packed: bool = False
 
     @property
     def wants_ids(self) -> bool:
@@ -68,8 +70,12 @@ class Way:
 
 NO_IDS: Final = Way("no-ids", "no ids", "tiktoken", "plain", "none")
 UNASKED: Final = Way("leaf-unasked", "no ids, leaf server", "tiktoken", "decode", "none")
+NONE_WANTED: Final = Way("leaf-none-wanted", "no ids, leaf server that is told", "tiktoken", "packed", "none")
 SHIM: Final = Way("shim-tiktoken", "shim (tiktoken)", "tiktoken", "plain", "shim")
 FAST_SHIM: Final = Way("shim-accelerated", "shim (accelerated)", "accelerated", "plain", "shim")
+FAST_PACKED_SHIM: Final = Way(
+    "shim-packed-accelerated", "shim packed (accelerated)", "accelerated", "plain", "shim", packed=True
+)
 CANONICAL: Final = Way("leaf-canonical", "leaf-canonical", "tiktoken", "canonical", "leaf")
 FAST_CANONICAL: Final = Way(
     "leaf-canonical-accelerated", "leaf-canonical (accelerated)", "accelerated", "canonical", "leaf"
@@ -77,7 +83,15 @@ FAST_CANONICAL: Final = Way(
 DECODE: Final = Way("leaf-decode", "leaf-decode", "tiktoken", "decode", "leaf")
 TRUST: Final = Way("leaf-trust", "leaf-trust", "tiktoken", "trust", "leaf")
 
-WAYS: Final = (NO_IDS, SHIM, FAST_SHIM, CANONICAL, FAST_CANONICAL, DECODE, TRUST, UNASKED)
+PACKED: Final = Way("leaf-packed", "leaf-decode packed", "tiktoken", "packed", "leaf", packed=True)
+SAMPLED: Final = Way("leaf-sampled", "leaf-sampled packed", "tiktoken", "sampled", "leaf", packed=True)
+FAST_SAMPLED: Final = Way(
+    "leaf-sampled-accelerated", "leaf-sampled packed (accelerated)", "accelerated", "sampled", "leaf", packed=True
+)
+
+SHIMS: Final = (SHIM, FAST_SHIM, FAST_PACKED_SHIM)
+LEAVES: Final = (CANONICAL, FAST_CANONICAL, DECODE, TRUST, PACKED, SAMPLED, FAST_SAMPLED)
+WAYS: Final = (NO_IDS, *SHIMS, *LEAVES, UNASKED, NONE_WANTED)
 
 
 def ways_with(tokenizers: frozenset[Tokenizer]) -> tuple[Way, ...]:
@@ -119,8 +133,8 @@ def settings(gateway: Tokenizer, program: Program, texts: Path) -> dict[str, Any
 
 
 def _server(name: ServerName, program: Program, texts: Path) -> dict[str, Any]:
-    form = "plain" if name == "plain" else "leaf"
-    check = {} if name == "plain" else {"check": name}
+    form = "plain" if name == "plain" else "wish" if name in ("packed", "sampled") else "leaf"
+    check = {} if name == "plain" else {"check": "decode" if name == "packed" else name}
     return {"command": program.node, "args": [str(program.script), str(texts), form, MAP, name], **check}
 
 
@@ -264,6 +278,7 @@ class Connection:
         return Answer(content, seconds, kind, coding)
 
 
-def ask_for_ids(map_digest: str, form: Form) -> dict[str, Any]:
+def ask_for_ids(map_digest: str, form: Form, *, packed: bool = False) -> dict[str, Any]:
     """Return the `_meta` of a request that asks for ids (spec 6.1), and for an envelope that says how they came."""
-    return {ACCEPT_META_KEY: {"map_id": map_digest, "form": form}, **ACCEPT_FULL}
+    accept = {"map_id": map_digest, "form": form, **({"packed": True} if packed else {})}
+    return {ACCEPT_META_KEY: accept, **ACCEPT_FULL}

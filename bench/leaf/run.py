@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from leaf.figures import MEASURES, Figures, Weights, conclude
+from leaf.figures import MEASURES, Figures, Weights, conclude, summarize
 from leaf.gateways import MAP, SHIM, WAYS, Program, Tokenizer, can_measure, start_gateway, ways_with
 from leaf.measure import WARM_SIZE, Bench, Progress, Sample, Weight, weigh_answers
 from leaf.report import all_grids, draw_charts
@@ -87,6 +87,7 @@ class Report:
             "bytes": [asdict(weight) for weight in self.single_weights],
             "goals": [goal.as_json() for goal in self.figures.goals()],
             "words": list(self.words),
+            "short": summarize(self.figures),
         }
 
     def _values(self, size: int, way: str) -> dict[str, Any]:

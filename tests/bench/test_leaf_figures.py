@@ -1,7 +1,7 @@
 """The figures of the leaf benchmark, and the sentences that it concludes with."""
 
 import pytest
-from leaf.figures import Figures, conclude, size_words, spread
+from leaf.figures import Figures, conclude, size_words, spread, summarize
 from leaf_samples import KB32, figures, samples, weights
 
 
@@ -37,7 +37,32 @@ def test_a_goal_is_met_up_to_its_bound(decode: float, met: bool) -> None:
 def test_there_are_no_goals_where_their_size_or_way_was_not_measured() -> None:
     assert figures(100).goals() == []
     slow = Figures([[one for one in samples() if "accelerated" not in one.way]])
-    assert {goal.way.key for goal in slow.goals()} == {"leaf-decode"}
+    assert {goal.way.key for goal in slow.goals()} == {"leaf-decode", "leaf-packed"}
+    assert {goal.against.key for goal in slow.goals()} == {"shim-tiktoken"}
+
+
+def test_packed_leaves_have_goals_from_4_kb_on_against_both_shims() -> None:
+    found = figures(1024, 4096, KB32, 100 * 1024, leaf_packed=2.4, shim_tiktoken=4.0, shim_accelerated=2.4)
+    goals = [goal for goal in found.goals() if goal.way.key == "leaf-packed"]
+    assert [(goal.size // 1024, goal.against.key, goal.most, goal.is_met) for goal in goals] == [
+        (4, "shim-tiktoken", 0.6, True),
+        (32, "shim-tiktoken", 0.6, True),
+        (100, "shim-tiktoken", 0.35, False),
+        (4, "shim-accelerated", 1.0, True),
+        (32, "shim-accelerated", 1.0, True),
+        (100, "shim-accelerated", 1.0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("packed", "verdict"), [(2.0, "costs less than"), (9.0, "costs more than"), (4.0, "costs what")]
+)
+def test_the_summary_says_what_came_of_it(packed: float, verdict: str) -> None:
+    words = summarize(figures(leaf_packed=packed))
+    assert any(f"leaf-decode packed {verdict} the shim" in one for one in words)
+    assert words[0].startswith(
+        f"**Goals of packed leaves: {2 if packed < 3 else 1 if packed < 5 else 0} of 2 are met.**"
+    )
 
 
 def test_nothing_is_divided_by_nothing() -> None:
@@ -88,7 +113,7 @@ def test_each_size_is_told_apart() -> None:
 
 def test_met_and_missed_goals_are_both_told() -> None:
     words = conclude(figures(leaf_decode=1.0, leaf_canonical_accelerated=3.0), weights())
-    assert sum(one.startswith("Goal met: leaf-decode") for one in words) == 2
+    assert sum(one.startswith("Goal met: leaf-decode,") for one in words) == 2
     assert sum(one.startswith("Goal MISSED: leaf-canonical (accelerated)") for one in words) == 2
 
 

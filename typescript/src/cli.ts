@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
  * The command line of this package. `mcp-leaf wrap` adds leaf tokens to the results of any stdio MCP server.
  */
 import { MapError, MapUnreachableError } from "./errors.js";
+import { MAX_TEXT_LENGTH } from "./leaf.js";
 import { findBundledMap, isRemote, makeMetaTokenizer, noSuchMap } from "./map.js";
 import { mapsCommand, orUsageError, UsageError } from "./maps-command.js";
 import { digestOf, type LoadedTokenizer } from "./tokenizer.js";
@@ -14,14 +15,17 @@ import { wrapCommand } from "./wrap-command.js";
 
 const HELP = `mcp-leaf: token ids for the tool results of MCP servers
 
-  mcp-leaf wrap --map MAP [--hash DIGEST] [--min-text-length N] -- COMMAND [ARGUMENT...]
+  mcp-leaf wrap --map MAP [--hash DIGEST] [OPTIONS] -- COMMAND [ARGUMENT...]
       Runs a stdio MCP server and relays between it and the client. Adds token ids to the text of
-      each tool result and changes nothing else. Ends when the server ends, with its status.
+      each tool result, and declares that it does. Ends when the server ends, with its status.
 
         --map MAP              a bundled map such as qwen/qwen2, a model such as model:qwen3:8b,
-                               a path, or an https URL
-        --hash DIGEST          sha256:<64 hex digits> of the map's file; needed for a URL
+                               a path, or an https URL. With several, each call says which is
+                               wanted; the first is for calls that do not
+        --hash DIGEST          sha256:<64 hex digits> of the map's file; needed for a URL. With several
+                               maps, one for each, in the same order
         --min-text-length N    texts of fewer characters get no ids (default 1)
+        --max-text-length N    results with more bytes of text get no ids (default ${MAX_TEXT_LENGTH})
 
   mcp-leaf maps                lists the bundled maps
   mcp-leaf maps for MODEL [--json]
@@ -51,22 +55,37 @@ async function wrap(args: readonly string[]): Promise<number> {
   const separator = args.indexOf("--");
   const own = separator < 0 ? args : args.slice(0, separator);
   if (own.includes("--help") || own.includes("-h")) return print(HELP);
-  const { map, hash, "min-text-length": minimum } = wrapOptions(own);
+  const {
+    map: maps = [],
+    hash: hashes = [],
+    "min-text-length": minimum,
+    "max-text-length": maximum,
+  } = wrapOptions(own);
   const command = separator < 0 ? [] : args.slice(separator + 1);
-  if (map === undefined) throw new UsageError("--map is missing");
+  if (maps.length === 0) throw new UsageError("--map is missing");
+  if (hashes.length > 0 && hashes.length !== maps.length)
+    throw new UsageError("give one --hash for each --map, or none");
   if (command.length === 0) throw new UsageError("the server's command is missing: put it after --");
-  const minTextLength = Number(minimum ?? 1);
-  if (!Number.isInteger(minTextLength) || minTextLength < 0) throw new UsageError("--min-text-length is not a number");
-  const meta = await load(map, hash);
-  for (const warning of meta.map.warnings) process.stderr.write(`mcp-leaf: ${map}: ${warning}\n`);
-  return wrapCommand(command, meta, { minTextLength });
+  const minTextLength = lengthOf("--min-text-length", minimum, 1);
+  const maxTextLength = lengthOf("--max-text-length", maximum, MAX_TEXT_LENGTH);
+  const metas = await Promise.all(maps.map((map, index) => load(map, hashes[index])));
+  for (const { map } of metas)
+    for (const warning of map.warnings) process.stderr.write(`mcp-leaf: ${map.name}: ${warning}\n`);
+  return wrapCommand(command, metas, { minTextLength, maxTextLength });
+}
+
+function lengthOf(option: string, value: string | undefined, fallback: number): number {
+  const length = Number(value ?? fallback);
+  if (!Number.isInteger(length) || length < 0) throw new UsageError(`${option} is not a number`);
+  return length;
 }
 
 function wrapOptions(args: readonly string[]) {
   const options = {
-    map: { type: "string" },
-    hash: { type: "string" },
+    map: { type: "string", multiple: true },
+    hash: { type: "string", multiple: true },
     "min-text-length": { type: "string" },
+    "max-text-length": { type: "string" },
   } as const;
   return orUsageError(() => parseArgs({ args: [...args], options }).values);
 }

@@ -9,6 +9,7 @@
  *   TextError                   this text cannot be tokenized
  *   IdsError                    these ids cannot be decoded under this map
  *   CodecMetaMapMismatchError   a payload belongs to another map than the reader expects
+ *   NotATokenizerError          a promise, or anything else, where a tokenizer is needed
  */
 
 /** Why ids are not valid, or cannot be decoded (spec 5.7). */
@@ -64,6 +65,10 @@ export class IdsError extends Error {
   ) {
     super(message);
   }
+}
+
+export class NotATokenizerError extends TypeError {
+  override name = "NotATokenizerError";
 }
 
 export class CodecMetaMapMismatchError extends Error {

@@ -2,7 +2,8 @@
  * Leaf tokens on tool results (spec 5): what a payload is, and how to read, write, strip and verify it. Nothing here
  * changes its arguments. The digest rule is here too: many spellings are accepted, one is emitted.
  */
-import { CodecMetaMapMismatchError, MapDigestError, type Reason, TextError } from "./errors.js";
+import { CodecMetaMapMismatchError, MapDigestError, NotATokenizerError, type Reason, TextError } from "./errors.js";
+import { packIds, unpackIds } from "./packed-ids.js";
 
 export type { Reason };
 
@@ -13,9 +14,23 @@ export const WITHDRAWN_BLOCK_TYPE = "_codec_meta";
 
 export const MAX_ID = 0xffffffff;
 
+/** The extension that a server declares if it follows what a call asks for (spec 6.7). */
+export const LEAF_EXTENSION = CODEC_META_KEY;
+
+/** The key in the `_meta` of a call under which it asks for ids. */
+export const ACCEPT_META_KEY = "ai.codec/accept";
+
+/**
+ * The most bytes of the texts of a result that gets ids. Clients on SDK 1.x end a connection over stdio at a line of 10
+ * MiB. In JSON a byte of text takes up to 10: six for a control character and four for its id, or two and eight for
+ * others.
+ */
+export const MAX_TEXT_LENGTH = 1_000_000;
+
 export interface LeafPayload {
   map_id: string;
-  ids: number[];
+  /** Numbers, or packed ids (spec 5.11). `readCodecMeta` returns numbers for both. */
+  ids: number[] | string;
 }
 
 /** The fields of a content block that matter here; blocks of other types have other fields. */
@@ -74,9 +89,14 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a payload is well formed: it has a digest and an array. The ids are not verified here. */
+/** Whether a payload is well formed: it has a digest, and an array or packed ids. The ids are not verified here. */
 export function isPayload(value: unknown): value is LeafPayload {
-  return isRecord(value) && isDigest(value.map_id) && Array.isArray(value.ids);
+  if (!isRecord(value) || !isDigest(value.map_id)) return false;
+  return Array.isArray(value.ids) || (typeof value.ids === "string" && unpackIds(value.ids) !== null);
+}
+
+function numbersOf(ids: number[] | string): number[] {
+  return typeof ids === "string" ? unpackIds(ids)! : ids;
 }
 
 export function isTextBlock(block: unknown): block is ContentBlock & { text: string } {
@@ -141,7 +161,7 @@ export function readCodecMeta(result: unknown, { expectedMapHash }: ReadOptions 
     entries.push({
       textIndex,
       text: block.text,
-      ids: leaf?.payload.ids ?? null,
+      ids: leaf === null ? null : numbersOf(leaf.payload.ids),
       mapId,
       source: leaf?.source ?? null,
     });
@@ -196,49 +216,135 @@ function locate(
 export interface WrapOptions {
   /** Texts of fewer characters (code points) get no payload. The default is 1. */
   minTextLength?: number | undefined;
+  /** A result whose texts have more bytes of UTF-8 together gets no payloads. The default is MAX_TEXT_LENGTH. */
+  maxTextLength?: number | undefined;
+  /** The `_meta` of the call: what it asks for decides the map, of those that are loaded, and the form. */
+  requestMeta?: unknown;
+  /** Called with the error of a tokenizer that fails. The text stays plain. */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+export interface IdsWish {
+  /** The digests of the maps that are wanted, the best first. */
+  maps: string[];
+  form: "none" | "ids" | "packed";
 }
 
 type TextBlock = { type: string; text: string; _meta?: unknown };
 
-/** The result with a payload on each text block that can have one. Wrapping twice is wrapping once. */
+/** What the `_meta` of a call asks for; null if it asks for nothing, or for nothing that can be understood. */
+export function readWish(requestMeta: unknown): IdsWish | null {
+  const accept = isRecord(requestMeta) ? requestMeta[ACCEPT_META_KEY] : undefined;
+  if (!isRecord(accept) || !Array.isArray(accept.maps)) return null;
+  const { form = "ids" } = accept;
+  if (form !== "none" && form !== "ids" && form !== "packed") return null;
+  return { maps: accept.maps.filter(isDigest).map(parseDigest), form };
+}
+
+/** The tokenizer of the first map that is wanted; without a wish the first one; null if no ids are wanted. */
+export function chooseTokenizer(metas: readonly MetaTokenizer[], wish: IdsWish | null): MetaTokenizer | null {
+  if (wish === null) return metas[0] ?? null;
+  if (wish.form === "none") return null;
+  for (const map of wish.maps) {
+    const meta = metas.find(({ mapId }) => parseDigest(mapId) === map);
+    if (meta !== undefined) return meta;
+  }
+  return null;
+}
+
+/** One tokenizer or several, as a list. Throws NotATokenizerError, which names the fix, for anything else. */
+export function tokenizersOf(meta: MetaTokenizer | readonly MetaTokenizer[]): readonly MetaTokenizer[] {
+  const metas = Array.isArray(meta) ? (meta as readonly MetaTokenizer[]) : [meta as MetaTokenizer];
+  for (const each of metas as readonly unknown[]) {
+    if (isRecord(each) && typeof each.then === "function")
+      throw new NotATokenizerError("a promise is not a tokenizer: write `await makeMetaTokenizer(...)`");
+    if (!isRecord(each) || typeof each.encode !== "function" || typeof each.mapId !== "string")
+      throw new NotATokenizerError("a tokenizer is what makeMetaTokenizer returns");
+  }
+  return metas;
+}
+
+/**
+ * The result with a payload on each text block that can have one. Wrapping twice is wrapping once. Of several
+ * tokenizers, the call decides which is used; without a wish it is the first.
+ */
 export function wrapToolCall<T extends object>(
   result: T,
-  meta: MetaTokenizer,
-  { minTextLength = 1 }: WrapOptions = {},
+  meta: MetaTokenizer | readonly MetaTokenizer[],
+  options: WrapOptions = {},
 ): T {
+  const metas = tokenizersOf(meta);
   if (!Array.isArray((result as { content?: unknown }).content)) return { ...result };
   const content = withoutSiblings(contentOf(result));
-  return {
-    ...result,
-    content: content.map((block) => (isTextBlock(block) ? wrapBlock(block, meta, minTextLength) : block)),
-  };
+  const wish = readWish(options.requestMeta);
+  const fits = fitsInAll(content, options.maxTextLength ?? MAX_TEXT_LENGTH);
+  const chosen = fits ? chooseTokenizer(metas, wish) : null;
+  const wrap = (block: TextBlock): TextBlock =>
+    chosen === null ? withoutPayload(block) : wrapBlock(block, chosen, options, wish?.form === "packed");
+  return { ...result, content: content.map((block) => (isTextBlock(block) ? wrap(block) : block)) };
 }
 
 /** The payload for this text, or null if it is empty or cannot be encoded as UTF-8. */
-export function buildMetaBlock(text: string, meta: MetaTokenizer): LeafPayload | null {
+export function buildMetaBlock(
+  text: string,
+  meta: MetaTokenizer,
+  { packed = false }: { packed?: boolean } = {},
+): LeafPayload | null {
   if (text === "") return null;
   try {
-    return { map_id: parseDigest(meta.mapId), ids: meta.encode(text) };
+    const ids = meta.encode(text);
+    return { map_id: parseDigest(meta.mapId), ids: packed ? (packIds(ids) ?? ids) : ids };
   } catch (error) {
     if (error instanceof TextError) return null;
     throw error;
   }
 }
 
-function wrapBlock<T extends TextBlock>(block: T, meta: MetaTokenizer, minTextLength: number): T {
-  if (isShorter(block.text, minTextLength)) return hasRightPayload(block, meta) ? block : withoutPayload(block);
-  const payload = buildMetaBlock(block.text, meta);
+function wrapBlock<T extends TextBlock>(block: T, meta: MetaTokenizer, options: WrapOptions, packed: boolean): T {
+  if (isShorter(block.text, options.minTextLength ?? 1))
+    return hasRightPayload(block, meta) ? block : withoutPayload(block);
+  const payload = buildOrLeave(block.text, meta, packed, options.onError);
   if (payload === null) return withoutPayload(block);
   const others = isRecord(block._meta) ? block._meta : {};
   return { ...block, _meta: { ...others, [CODEC_META_KEY]: payload } };
 }
 
+/** Null also if the tokenizer fails: the result of a tool is worth more than its ids. */
+function buildOrLeave(
+  text: string,
+  meta: MetaTokenizer,
+  packed: boolean,
+  onError: WrapOptions["onError"],
+): LeafPayload | null {
+  try {
+    return buildMetaBlock(text, meta, { packed });
+  } catch (error) {
+    (onError ?? warnOnce)(error);
+    return null;
+  }
+}
+
+let hasWarned = false;
+
+function warnOnce(error: unknown): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  console.error(`mcp-leaf: results stay plain, the tokenizer fails: ${error instanceof Error ? error.message : error}`);
+}
+
+/** Whether the texts of all blocks have at most so many bytes together. */
+function fitsInAll(content: readonly unknown[], limit: number): boolean {
+  const texts = content.filter(isTextBlock).map(({ text }) => text);
+  const units = texts.reduce((sum, text) => sum + text.length, 0);
+  if (units > limit) return false;
+  if (units * 3 <= limit) return true;
+  return texts.reduce((sum, text) => sum + new TextEncoder().encode(text).length, 0) <= limit;
+}
+
 /** Whether the block has exactly the payload of its text. */
 function hasRightPayload(block: TextBlock, meta: MetaTokenizer): boolean {
   const own = readCodecMetaFromBlock(block);
-  const right = own === null ? null : buildMetaBlock(block.text, meta);
-  if (own === null || right === null || parseDigest(own.map_id) !== right.map_id) return false;
-  return own.ids.length === right.ids.length && own.ids.every((id, i) => id === right.ids[i]);
+  return own !== null && meta.check(block.text, numbersOf(own.ids), { mapId: own.map_id }).verdict === "accept";
 }
 
 function isShorter(text: string, minimum: number): boolean {

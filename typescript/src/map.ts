@@ -37,7 +37,7 @@ export function bundledMaps(): readonly BundledMap[] {
   return bundled;
 }
 
-/** The table of models (spec 5.11). */
+/** The table of models (spec 5.12). */
 export function knownModels(): Models {
   models ??= new Models(readBeside<ModelsDocument>("models.json")?.document ?? { maps: {}, families: [] });
   return models;

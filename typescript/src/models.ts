@@ -1,5 +1,5 @@
 /**
- * Which map gives the token ids of a model: the rules of maps/models.json (spec 5.11). A name is read as words, so that
+ * Which map gives the token ids of a model: the rules of maps/models.json (spec 5.12). A name is read as words, so that
  * `meta-llama/Llama-3.3-70B-Instruct`, `llama3.3:70b` and `us.meta.llama3-3-70b-v1:0` are names of one family. The
  * pattern with the most words that the name has counts.
  */

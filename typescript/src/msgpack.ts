@@ -1,8 +1,10 @@
 /**
- * msgpack for JSON values. Throws MsgpackError for everything that JSON cannot express. This is not a library, because
- * libraries accept binaries, extensions, NaN and numbers as keys.
+ * msgpack for JSON values. Throws MsgpackError for everything that JSON cannot express, except packed ids, which are
+ * bytes in msgpack and a text in JSON. This is not a library, because libraries accept binaries, extensions, NaN and
+ * numbers as keys.
  */
-import { isRecord } from "./leaf.js";
+import { CODEC_META_KEY, isRecord } from "./leaf.js";
+import { bytesOfPacked, packBytes } from "./packed-ids.js";
 
 /** Deeper than any real message, and far from the end of the stack. */
 export const MAX_DEPTH = 128;
@@ -81,8 +83,37 @@ class Writer {
     this.head(members.length, 0x80, 15, [null, 0xde, 0xdf]);
     for (const [key, member] of members) {
       this.string(key);
-      this.value(member, depth + 1);
+      if (key === CODEC_META_KEY && isPlain(member)) this.payload(member, depth + 1);
+      else this.value(member, depth + 1);
     }
+  }
+
+  /** A payload: its packed ids become bytes. */
+  private payload(payload: Record<string, unknown>, depth: number): void {
+    const bytes = typeof payload.ids === "string" ? bytesOfPacked(payload.ids) : null;
+    if (bytes === null) {
+      this.value(payload, depth);
+      return;
+    }
+    refuseTooDeep(depth + 1);
+    const members = Object.entries(payload).filter(([, member]) => member !== undefined);
+    this.head(members.length, 0x80, 15, [null, 0xde, 0xdf]);
+    for (const [key, member] of members) {
+      this.string(key);
+      if (key === "ids") this.binary(bytes);
+      else this.value(member, depth + 1);
+    }
+  }
+
+  private binary(bytes: Uint8Array): void {
+    this.head(bytes.length, 0, -1, [0xc4, 0xc5, 0xc6]);
+    this.append(bytes);
+  }
+
+  private append(bytes: Uint8Array): void {
+    this.reserve(bytes.length);
+    this.buffer.set(bytes, this.at);
+    this.at += bytes.length;
   }
 
   private string(text: string): void {
@@ -90,9 +121,7 @@ class Writer {
       throw new MsgpackError("bad-text", "a text holds lone surrogates and cannot be written as UTF-8");
     const bytes = encoder.encode(text);
     this.head(bytes.length, 0xa0, 31, [0xd9, 0xda, 0xdb]);
-    this.reserve(bytes.length);
-    this.buffer.set(bytes, this.at);
-    this.at += bytes.length;
+    this.append(bytes);
   }
 
   /** A length: in the tag itself up to `most`, else behind the tag for 8, 16 or 32 bits. */
@@ -160,18 +189,19 @@ class Reader {
     return this.bytes.length - this.at;
   }
 
-  value(depth: number): unknown {
+  /** `place` says where the value is: only the ids of a payload may be bytes. */
+  value(depth: number, place: "payload" | "ids" | "" = ""): unknown {
     refuseTooDeep(depth);
     const tag = this.view.getUint8(this.take(1));
     if (tag < 0x80) return tag;
-    if (tag < 0x90) return this.object(tag & 0x0f, depth);
+    if (tag < 0x90) return this.object(tag & 0x0f, depth, place);
     if (tag < 0xa0) return this.array(tag & 0x0f, depth);
     if (tag < 0xc0) return this.string(tag & 0x1f);
     if (tag >= 0xe0) return tag - 0x100;
-    return this.tagged(tag, depth);
+    return this.tagged(tag, depth, place);
   }
 
-  private tagged(tag: number, depth: number): unknown {
+  private tagged(tag: number, depth: number, place: "payload" | "ids" | ""): unknown {
     const { view } = this;
     switch (tag) {
       case 0xc0:
@@ -210,18 +240,27 @@ class Reader {
       case 0xdd:
         return this.array(view.getUint32(this.take(4)), depth);
       case 0xde:
-        return this.object(view.getUint16(this.take(2)), depth);
+        return this.object(view.getUint16(this.take(2)), depth, place);
       case 0xdf:
-        return this.object(view.getUint32(this.take(4)), depth);
+        return this.object(view.getUint32(this.take(4)), depth, place);
       case 0xc1:
         throw new MsgpackError("bad-msgpack", "there is a tag that msgpack does not have");
       case 0xc4:
+        return this.ids(view.getUint8(this.take(1)), place);
       case 0xc5:
+        return this.ids(view.getUint16(this.take(2)), place);
       case 0xc6:
-        throw new MsgpackError("binary", "JSON has no binary");
+        return this.ids(view.getUint32(this.take(4)), place);
       default:
         throw new MsgpackError("extension", "JSON has no extensions");
     }
+  }
+
+  private ids(length: number, place: string): string {
+    const start = this.take(length);
+    const packed = place === "ids" ? packBytes(this.bytes.subarray(start, start + length)) : null;
+    if (packed === null) throw new MsgpackError("binary", "only packed ids are binary");
+    return packed;
   }
 
   private key(): string {
@@ -244,12 +283,13 @@ class Reader {
     return values;
   }
 
-  private object(length: number, depth: number): Record<string, unknown> {
+  private object(length: number, depth: number, place: string): Record<string, unknown> {
     const members = new Map<string, unknown>();
     for (let i = 0; i < length; i++) {
       const key = this.key();
       if (members.has(key)) throw new MsgpackError("duplicate-key", "a key occurs twice");
-      members.set(key, this.value(depth + 1));
+      const inner = key === CODEC_META_KEY ? "payload" : place === "payload" && key === "ids" ? "ids" : "";
+      members.set(key, this.value(depth + 1, inner));
     }
     // Defines own members for all names, also for `__proto__`.
     return Object.fromEntries(members);

@@ -10,23 +10,29 @@ export {
   MapHashMismatchError,
   MapInvalidError,
   MapUnreachableError,
+  NotATokenizerError,
   TextError,
 } from "./errors.js";
 export {
+  ACCEPT_META_KEY,
   buildMetaBlock,
   type CheckOptions,
   CODEC_META_KEY,
   findCodecMeta,
   hasCodecMeta,
+  type IdsWish,
+  LEAF_EXTENSION,
   type LeafEntry,
   type LeafPayload,
   type LeafVerdict,
   type Level,
+  MAX_TEXT_LENGTH,
   type MetaTokenizer,
   type ReadOptions,
   type Reason,
   readCodecMeta,
   readCodecMetaFromBlock,
+  readWish,
   stripCodecMeta,
   takeIds,
   type Verdict,
@@ -35,6 +41,7 @@ export {
   type WrapOptions,
   wrapToolCall,
 } from "./leaf.js";
+export { packIds, unpackIds } from "./packed-ids.js";
 export {
   type FromBytesOptions,
   type LoadedTokenizer,

@@ -1,6 +1,7 @@
 /**
  * Relays between a client and a stdio MCP server, and adds ids to the results of tool calls. Only the `_meta` of text
- * blocks is rewritten, in the JSON text itself: every other byte is passed on unchanged.
+ * blocks is rewritten, and the extension is added to the capabilities that the server declares, in the JSON text itself:
+ * every other byte is passed on unchanged.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -11,10 +12,12 @@ import {
   isRecord,
   isTextBlock,
   isWithdrawnBlock,
+  LEAF_EXTENSION,
   type MetaTokenizer,
   type WrapOptions,
   wrapToolCall,
 } from "./leaf.js";
+import { leafCapability } from "./wrap-server.js";
 
 export interface Span {
   start: number;
@@ -110,12 +113,16 @@ interface Edit extends Span {
   text: string;
 }
 
-/** Adds ids to the results of one conversation. It remembers which open requests are tool calls. */
+/** The requests whose results declare what the server can do, in the two eras of MCP. */
+const GREETINGS: readonly unknown[] = ["initialize", "server/discover"];
+
+/** Adds ids to the results of one conversation. It remembers which open requests are tool calls, and what they ask for. */
 export class LeafLines {
-  private readonly calls = new Set<string>();
+  private readonly calls = new Map<string, unknown>();
+  private readonly greetings = new Set<string>();
 
   constructor(
-    private readonly meta: MetaTokenizer,
+    private readonly metas: readonly MetaTokenizer[],
     private readonly options: WrapOptions = {},
   ) {}
 
@@ -125,9 +132,9 @@ export class LeafLines {
     for (const message of Array.isArray(parsed?.value) ? parsed.value : [parsed?.value]) this.note(message);
   }
 
-  /** A line from the server: the same bytes, unless it answers a tool call. */
+  /** A line from the server: the same bytes, unless it answers a tool call or declares capabilities. */
   fromServer(line: Uint8Array): Uint8Array {
-    if (this.calls.size === 0) return line;
+    if (this.calls.size === 0 && this.greetings.size === 0) return line;
     const parsed = parse(line);
     if (parsed === null) return line;
     const { json, value } = parsed;
@@ -139,7 +146,9 @@ export class LeafLines {
 
   private note(message: unknown): void {
     if (!isRecord(message)) return;
-    if (message.method === "tools/call" && message.id !== undefined) this.calls.add(keyOf(message.id));
+    if (message.method === "tools/call" && message.id !== undefined)
+      this.calls.set(keyOf(message.id), isRecord(message.params) ? message.params._meta : undefined);
+    if (GREETINGS.includes(message.method) && message.id !== undefined) this.greetings.add(keyOf(message.id));
     // A cancelled call may never be answered, and must not be remembered for ever.
     if (message.method === "notifications/cancelled" && isRecord(message.params))
       this.calls.delete(keyOf(message.params.requestId));
@@ -148,14 +157,40 @@ export class LeafLines {
   private editsOf(json: string, place: number, message: unknown): Edit[] {
     // Requests of the server have separate ids, which may equal those of the client.
     if (!isRecord(message) || message.id === undefined || message.method !== undefined) return [];
-    if (!this.calls.delete(keyOf(message.id)) || !isRecord(message.result)) return [];
+    const key = keyOf(message.id);
+    if (this.greetings.delete(key)) return declarationEdits(json, place, message.result, this.metas);
+    const requestMeta = this.calls.get(key);
+    if (!this.calls.delete(key) || !isRecord(message.result)) return [];
     if (!Array.isArray(message.result.content)) return [];
+    // The limit is on all texts of a result, so it is wrapped as a whole.
+    const present = message.result.content;
+    const wrapped = wrapToolCall({ content: present }, this.metas, { ...this.options, requestMeta }).content;
+    const texts = wrapped.filter(isTextBlock);
+    let next = 0;
     const result = memberNamed(membersAt(json, place), "result");
     const content = memberNamed(membersAt(json, result!.value.start), "content");
-    return contentEdits(json, content!.value.start, message.result.content, (block) => {
-      return wrapToolCall({ content: [block] }, this.meta, this.options).content[0];
-    });
+    return contentEdits(json, content!.value.start, present, () => texts[next++]);
   }
+}
+
+/** Adds the extension to the capabilities in a result, unless the server declares it itself. */
+function declarationEdits(json: string, place: number, result: unknown, metas: readonly MetaTokenizer[]): Edit[] {
+  const capabilities = isRecord(result) ? result.capabilities : undefined;
+  if (!isRecord(capabilities)) return [];
+  const { extensions } = capabilities;
+  if (extensions !== undefined && (!isRecord(extensions) || Object.hasOwn(extensions, LEAF_EXTENSION))) return [];
+  const outer = memberNamed(membersAt(json, place), "result")!;
+  const { value } = memberNamed(membersAt(json, outer.value.start), "capabilities")!;
+  const own = JSON.stringify(leafCapability(metas)).slice(1, -1);
+  const inner = memberNamed(membersAt(json, value.start), "extensions");
+  if (inner === undefined) return [addMember(json, value.start, `"extensions":{${own}}`)];
+  return [addMember(json, inner.value.start, own)];
+}
+
+/** Puts a member first into the object at this place. */
+function addMember(json: string, place: number, member: string): Edit {
+  const at = place + 1;
+  return { start: at, end: at, text: membersAt(json, place).length === 0 ? member : `${member},` };
 }
 
 /** 1 and "1" are different ids. */
@@ -249,8 +284,12 @@ const NOT_FOUND = 127;
 const ENDING_SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 
 /** Relays between the standard streams of this process and those of the server, until the server ends. Returns its status. */
-export function wrapCommand(command: readonly string[], meta: MetaTokenizer, options: WrapOptions): Promise<number> {
-  const lines = new LeafLines(meta, options);
+export function wrapCommand(
+  command: readonly string[],
+  metas: readonly MetaTokenizer[],
+  options: WrapOptions,
+): Promise<number> {
+  const lines = new LeafLines(metas, options);
   const child = spawn(command[0]!, command.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
   const toClient = lineStream((line) => addIds(lines, line));
   const toServer = lineStream((line) => {

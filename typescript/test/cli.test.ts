@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { CODEC_META_KEY, makeMetaTokenizer } from "../src/index.js";
 import { findBundledMap } from "../src/map.js";
+import { LeafLines } from "../src/wrap-command.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const cli = `${root}dist/src/cli.js`;
@@ -54,6 +55,45 @@ describe("mcp-leaf wrap, in front of a server that keeps to no style", () => {
     expect(status).toBe(0);
   });
 
+  it("declares leaves in the answer to initialize, and changes no other byte of it", () => {
+    const lines = new LeafLines([toy]);
+    const hello = (id: number, method: string) => Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, method }));
+    const leaves = `"${CODEC_META_KEY}":{"maps":["${toy.mapId}"],"forms":["ids","packed"]}`;
+    const answer = (id: number, capabilities: string) =>
+      `{"jsonrpc":"2.0","id":${id},"result":{ "capabilities" : ${capabilities}, "n":1.0}}\n`;
+    const pairs: Array<[string, string]> = [
+      ["{}", `{"extensions":{${leaves}}}`],
+      ['{"tools":{}}', `{"extensions":{${leaves}},"tools":{}}`],
+      ['{"extensions":{ "a/b":{}}}', `{"extensions":{${leaves}, "a/b":{}}}`],
+      [`{"extensions":{"${CODEC_META_KEY}":{}}}`, `{"extensions":{"${CODEC_META_KEY}":{}}}`],
+      ["7", "7"],
+    ];
+    pairs.forEach(([before, after], id) => {
+      lines.fromClient(hello(id, id % 2 === 0 ? "initialize" : "server/discover"));
+      expect(Buffer.from(lines.fromServer(Buffer.from(answer(id, before)))).toString()).toBe(answer(id, after));
+    });
+  });
+
+  it("follows what each call asks for", () => {
+    const lines = new LeafLines([toy]);
+    const ask = (id: number, form: string) =>
+      lines.fromClient(
+        Buffer.from(
+          JSON.stringify({
+            id,
+            method: "tools/call",
+            params: { _meta: { "ai.codec/accept": { maps: [toy.mapId], form } } },
+          }),
+        ),
+      );
+    const answer = (id: number) => `{"id":${id},"result":{"content":[{"type":"text","text":"the cat"}]}}`;
+    const got = (id: number) => Buffer.from(lines.fromServer(Buffer.from(answer(id)))).toString();
+    ask(1, "none");
+    expect(got(1)).toBe(answer(1));
+    ask(2, "packed");
+    expect(got(2)).toContain('"ids":"BQEACAEA"');
+  });
+
   it("passes everything else byte for byte", () => {
     const plain = '{"jsonrpc":"2.0", "id":1 ,"method":"plain"}';
     const odd = '{"jsonrpc":"2.0","method":"weird","params":{"x":1.0, "y":"\\u00e9"}}';
@@ -76,7 +116,7 @@ describe("mcp-leaf wrap, in front of a server that keeps to no style", () => {
   });
 
   it("takes lines of 20 MB, and characters across chunks", () => {
-    const { stdout } = wrapNoisy([call(1, "large"), call(2, "multibyte")]);
+    const { stdout } = wrapNoisy([call(1, "large"), call(2, "multibyte")], ["--max-text-length", "100000000"]);
     const [large, multibyte] = stdout.slice(BANNER.length).split("\n") as [string, string];
     for (const line of [large, multibyte]) {
       const [block] = JSON.parse(line).result.content;

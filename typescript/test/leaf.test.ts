@@ -9,11 +9,15 @@ import {
   MapDigestError,
   type MetaTokenizer,
   makeMetaTokenizer,
+  NotATokenizerError,
+  packIds,
   readCodecMeta,
   readCodecMetaFromBlock,
   stripCodecMeta,
   takeIds,
+  unpackIds,
   verifyCodecMeta,
+  wrapServer,
   wrapToolCall,
 } from "../src/index.js";
 import { isPayload, parseDigest } from "../src/leaf.js";
@@ -348,5 +352,67 @@ describe("buildMetaBlock", () => {
     expect(buildMetaBlock("the cat", toy)).toEqual(payload);
     expect(buildMetaBlock("", toy)).toBeNull();
     expect(buildMetaBlock("\udfff", toy)).toBeNull();
+  });
+});
+
+describe("what a call asks for", () => {
+  const plain = { content: [{ type: "text", text: "the cat" }] };
+  const wish = (accept: unknown) => ({ requestMeta: { "ai.codec/accept": accept } });
+
+  it("chooses one of several maps, and the form", async () => {
+    const [toy, metaspace] = await Promise.all(["toy", "toy-metaspace"].map((mapUrl) => makeMetaTokenizer({ mapUrl })));
+    const metas = [toy!, metaspace!];
+    expect(takeIds(wrapToolCall(plain, metas))).toEqual([[261, 264]]);
+    const other = wrapToolCall(plain, metas, wish({ maps: [metaspace!.mapId], form: "ids" }));
+    expect(readCodecMeta(other)[0]).toMatchObject({ mapId: metaspace!.mapId, ids: metaspace!.encode("the cat") });
+    const packed = wrapToolCall(plain, metas, wish({ maps: [toy!.mapId], form: "packed" }));
+    expect(findCodecMeta(packed, 0)).toEqual({ map_id: toy!.mapId, ids: "BQEACAEA" });
+    expect(takeIds(packed)).toEqual([[261, 264]]);
+    expect(verifyCodecMeta(packed, toy!)).toEqual([{ textIndex: 0, verdict: "accept", reason: null }]);
+  });
+
+  it("makes no ids where none are wanted: the tokenizer is not asked", () => {
+    const meta = { ...brokenTokenizer, mapId: MAP };
+    expect(wrapToolCall(plain, meta, wish({ maps: [], form: "none" }))).toEqual(plain);
+  });
+});
+
+const brokenTokenizer: MetaTokenizer = {
+  mapId: MAP,
+  encode: () => {
+    throw new Error("out of order");
+  },
+  decode: () => "",
+  check: () => ({ verdict: "reject", reason: null }),
+};
+
+describe("a tokenizer that is none", () => {
+  const plain = { content: [{ type: "text", text: "the cat" }] };
+
+  it("fails later: the result stays plain, and the failure is reported", () => {
+    const failures: unknown[] = [];
+    expect(wrapToolCall(plain, brokenTokenizer, { onError: (error) => failures.push(error) })).toEqual(plain);
+    expect(failures).toHaveLength(1);
+  });
+
+  it("is a promise: it is refused at once, with the fix", () => {
+    const promise = makeMetaTokenizer({ mapUrl: "toy" }) as unknown as MetaTokenizer;
+    expect(() => wrapToolCall(plain, promise)).toThrow(NotATokenizerError);
+    expect(() => wrapServer({}, promise)).toThrow(/await makeMetaTokenizer/);
+    expect(() => wrapToolCall(plain, {} as MetaTokenizer)).toThrow(NotATokenizerError);
+  });
+});
+
+describe("packed ids", () => {
+  it("are read back as they were, for all sizes of ids", () => {
+    const random = seeded(5);
+    for (let round = 0; round < 200; round++) {
+      const ids = Array.from({ length: round % 9 }, () => Math.floor(random() * 2 ** (1 + (round % 24))));
+      expect(unpackIds(packIds(ids)!)).toEqual(ids);
+      expect(packIds(ids)).toBe(
+        Buffer.from(ids.flatMap((id) => [id & 255, (id >> 8) & 255, id >> 16])).toString("base64"),
+      );
+    }
+    expect(packIds([0x1000000])).toBeNull();
   });
 });

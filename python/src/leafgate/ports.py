@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol
 
 from leafgate.model.envelope import Artifact, Origin
 from leafgate.model.errors import ErrorCode
-from leafgate.model.leaf import Reason
+from leafgate.model.leaf import Level, Reason
 from leafgate.model.request import ClientChannel, Served
 from leafgate.model.tool import ChoiceCard
 
@@ -20,13 +20,20 @@ CallEnd = ErrorCode | Literal["tool_error", "cancelled"] | None
 
 @dataclass(frozen=True)
 class LeafReport:
-    """How one text block got its ids, why its leaf was rejected, and what that cost."""
+    """How one text block got its ids, why its leaf was rejected, and what that cost.
+
+    `checked` is the level at which its leaf was checked. `was_cleaned`: it came with a leaf, which was dropped because
+    the text was cleaned. `leaf_seconds` is what a leaf would have cost in place of tokenizing, where it was measured.
+    """
 
     outcome: LeafOutcome
     tokens: int
     rejected: Reason | None = None
     verify_seconds: float = 0.0
     tokenize_seconds: float = 0.0
+    checked: Level | None = None
+    was_cleaned: bool = False
+    leaf_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,7 @@ class Upstream(Protocol):
 
     def servers_with(self, capability: str) -> Sequence[str]:
         """The servers that declare a capability (logging, completions, resources, …), an extension by its identifier,
-        or a setting of one (IDENTIFIER#SETTING)."""
+        or a setting of one (IDENTIFIER#SETTING). One that has sent a leaf counts as one that declares leaves."""
 
     def server_of_resource(self, uri: str) -> str | None:
         """The server that a URI belongs to: by its list, by a template, or as the only one with resources."""

@@ -25,6 +25,8 @@ A = "sha256:" + "a" * 64
 def status_of_a_busy_gateway() -> dict[str, Any]:
     metrics = Metrics(lambda: "2026-11-16")
     metrics.leaf(Origin("notes", "search [bold]"), A, LeafReport("shim", 1_234, "negative", 0.1, 0.5))
+    metrics.leaf(Origin("notes", "list"), A, LeafReport("shim", 5_678, None, 0, 0.5, leaf_seconds=0.2))
+    metrics.leaf(Origin("notes", "mail"), A, LeafReport("shim", 9, was_cleaned=True))
     metrics.leaf(Origin("time", "now"), A, LeafReport("leaf", 11))
     metrics.upstream("notes", None, 0.02)
     metrics.call(Served("0a1b2c3d", "tool_execute", "notes"), "UPSTREAM_TIMEOUT", 1)
@@ -65,12 +67,13 @@ def asked(url: str, *flags: str, env: dict[str, str] | None = None) -> Result:
 def test_what_an_operator_sees() -> None:
     with answering(json.dumps(status_of_a_busy_gateway()).encode()) as url:
         shown = asked(url).output
-    assert "leaf bypasses 1, tokenized by the gateway 1, rejected leaves: negative 1" in shown
+    assert "leaf bypasses 1, tokenized by the gateway 3, rejected leaves: negative 1" in shown
     assert "11,900 by cards" in shown
-    assert re.search(r"time +│ now +│ a{8} │ 1 +│ 0 +│ 0 +│ 0 +│ 11 ", shown)
-    assert re.search(r"notes +│ search \[bold\] +│ a{8} │ 0 +│ 1 +│ 0 +│ 1 +│ 1,234 +│ 600.0 ", shown)
+    assert re.search(r"time +│ now +│ a{8} │ 1 +│ 0 +│ 0 +│ 0 +│ 0 +│ 11 ", shown)
+    assert re.search(r"notes +│ search \[bold\] +│ a{8} │ 0 +│ 1 +│ 0 +│ 1 +│ 0 +│ 1,234 +│ 600.0 ", shown)
     assert "graduate next" in shown
-    assert "1,234" in shown
+    assert re.search(r"notes +│ mail +│ a{8} │ 0 +│ 1 +│ 0 +│ 0 +│ 1 +│ 9 ", shown)
+    assert re.search(r"notes +│ list +│ 1 +│ 5,678 +│ 0.5000 +│ 0.3000 ", shown)
     assert "npx @codecai/mcp-leaf wrap" in shown
     assert "0a1b2c3d" in shown
     assert "18 ms" in shown

@@ -24,6 +24,7 @@ from leafgate.codec.leaf import (
 from leafgate.maps.files import MapFiles
 from leafgate.model.errors import CodecMetaMapMismatchError, MapDigestError
 from leafgate.model.leaf import CODEC_META_KEY
+from leafgate.tokens.encoder import Encoder
 
 HASH = "sha256:" + "ab" * 32
 OTHER = "sha256:" + "0" * 64
@@ -305,3 +306,38 @@ def test_results_without_blocks_stay_as_they_are(result: dict[str, Any]) -> None
     found = wrap_tool_call(result, TOY)
     assert found == result
     assert found is not result
+
+
+def test_of_several_maps_the_call_chooses(toy: Encoder, qwen: Encoder) -> None:
+    result = {"content": [{"type": "text", "text": "the cat"}]}
+
+    def wrapped(**accept: object) -> object:
+        meta = {"ai.codec/accept": accept} if accept else None
+        block = wrap_tool_call(result, [toy, qwen], request_meta=meta)["content"][0]
+        return block.get("_meta", {}).get(CODEC_META_KEY)
+
+    assert wrapped() == {"map_id": toy.map.digest, "ids": toy.encode("the cat")}
+    assert wrapped(maps=[qwen.map.digest], form="ids") == {"map_id": qwen.map.digest, "ids": qwen.encode("the cat")}
+    assert wrapped(maps=[toy.map.digest], form="packed") == {"map_id": toy.map.digest, "ids": "BQEACAEA"}
+    assert wrapped(maps=[toy.map.digest], form="none") is None
+
+
+def test_a_tokenizer_that_fails_leaves_the_result_plain_and_what_is_none_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        map = TOY.map
+
+        def encode(self, text: str) -> list[int]:
+            raise RuntimeError("out of order")
+
+    async def load() -> object:
+        return TOY
+
+    result = {"content": [{"type": "text", "text": "the cat"}]}
+    assert wrap_tool_call(result, Broken()) == result  # type: ignore[arg-type]  # it has what is used
+    assert "out of order" in caplog.text
+    loading = load()
+    with pytest.raises(TypeError, match="await"):
+        wrap_tool_call(result, loading)  # type: ignore[arg-type]  # the mistake itself
+    loading.close()

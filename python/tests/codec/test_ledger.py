@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leafgate.codec.leaf import Ledger, wrap_tool_call
+from leafgate.codec.leaf import Ledger, OneLevel, read_blocks, wrap_tool_call
 from leafgate.model.errors import TextError
 from leafgate.model.leaf import CODEC_META_KEY, Level
 from leafgate.tokens.encoder import Encoder
@@ -34,9 +34,52 @@ class Counting:
 
 def ledger(encoder: Encoder, level: Level = "canonical", *heard: dict[str, Any]) -> Ledger:
     ticks = itertools.count()
-    made = Ledger(encoder, level, lambda: float(next(ticks)))
+    made = Ledger(encoder, OneLevel(level), lambda: float(next(ticks)))
     made.add_claims(heard)
     return made
+
+
+PACKED = "BQEACAEA"  # 261, 264
+
+
+def test_packed_ids_pass_as_the_same_text_and_become_a_list_only_where_one_is_wanted(toy: Encoder) -> None:
+    block = copy.deepcopy(leafed(toy))
+    block["_meta"][CODEC_META_KEY]["ids"] = PACKED
+    raw = {"content": [block]}
+    for packed, wanted in ((True, PACKED), (False, [261, 264])):
+        (read,), _ = read_blocks(raw)
+        known = Ledger(toy, OneLevel("canonical"), lambda: 0.0, packed=packed)
+        known.add_claims([read])
+        made, entry = known.annotate(read, "both")
+        assert (ids_of(made), entry.report.outcome, entry.report.checked) == (wanted, "leaf", "canonical")
+
+
+@pytest.mark.parametrize("block", [BLOCK, None])
+def test_lists_are_packed_for_those_who_want_it(toy: Encoder, block: dict[str, Any] | None) -> None:
+    block = block or leafed(toy)
+    known = Ledger(toy, OneLevel("decode"), lambda: 0.0, packed=True)
+    known.add_claims([block])
+    assert ids_of(known.annotate(block, "both")[0]) == PACKED
+
+
+def test_a_leaf_of_a_cleaned_text_is_reported_as_such(toy: Encoder) -> None:
+    secret = leafed(toy, "the key is hunter2")
+    known = ledger(toy, "decode", secret)
+    assert known.annotate({**secret, "text": "the key is x"}, "both")[1].report.was_cleaned
+    assert not known.annotate(secret, "both")[1].report.was_cleaned
+    assert not known.annotate(BLOCK, "both")[1].report.was_cleaned
+
+
+def test_what_a_leaf_would_have_cost_is_measured_where_the_plan_wants_it(toy: Encoder) -> None:
+    class Measuring(OneLevel):
+        def measures_next(self) -> bool:
+            return True
+
+    ticks = itertools.count()
+    known = Ledger(toy, Measuring("canonical"), lambda: float(next(ticks)))
+    report = known.annotate(BLOCK, "both")[1].report
+    assert (report.tokenize_seconds, report.leaf_seconds) == (1.0, 2.0)  # one for the check, one for tokenizing in it
+    assert ledger(toy).annotate(BLOCK, "both")[1].report.leaf_seconds is None
 
 
 def leafed(toy: Encoder, text: str = "the cat") -> dict[str, Any]:

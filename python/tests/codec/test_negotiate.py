@@ -15,6 +15,7 @@ from leafgate.codec.negotiate import (
     decode_arguments,
     negotiate,
     read_argument_ids,
+    wants_packed,
 )
 from leafgate.model.errors import GatewayError
 from leafgate.model.leaf import LeafPayload
@@ -48,6 +49,22 @@ def test_the_header_has_two_forms(header: str) -> None:
     assert negotiate(None, header, None, {A}) == (A, "both")
 
 
+@pytest.mark.parametrize(
+    ("wish", "expected", "packed"),
+    [
+        ({"maps": [B, A], "form": "packed"}, (A, "both"), True),
+        ({"maps": [A], "form": "ids"}, (A, "both"), False),
+        ({"maps": [A], "form": "none"}, (None, "text"), False),
+        ({"maps": [B], "form": "packed"}, (None, "text"), True),
+        ({"map_id": A, "form": "ids", "packed": True}, (A, "ids"), True),
+        ({"packed": True}, (A, "both"), True),
+    ],
+)
+def test_a_gateway_is_asked_as_a_server_is(wish: dict[str, Any], expected: tuple[str, str], packed: bool) -> None:
+    assert negotiate({ACCEPT_META_KEY: wish}, None, A, {A}) == expected
+    assert wants_packed({ACCEPT_META_KEY: wish}) is packed
+
+
 def test_text_means_no_ids() -> None:
     assert negotiate({ACCEPT_META_KEY: {"form": "text"}}, None, A, {A}) == (None, "text")
 
@@ -70,6 +87,7 @@ def test_a_form_alone_goes_with_the_map_of_the_header() -> None:
         ({ACCEPT_META_KEY: "yes"}, None),
         ({ACCEPT_META_KEY: {"form": "all"}}, None),
         ({ACCEPT_META_KEY: {"map_id": 5}}, None),
+        ({ACCEPT_META_KEY: {"packed": "yes"}}, None),
         ({ACCEPT_META_KEY: {"map_id": "https://evil.example/map.json"}}, None),
         ({ACCEPT_META_KEY: {"map_id": B}}, None),
         (None, "https://evil.example/map.json"),

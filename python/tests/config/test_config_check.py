@@ -147,7 +147,10 @@ def test_a_bad_value_is_told_with_its_line_key_and_fix(text: str, said: str) -> 
         ("mcpServers: {a: {command: x, namespace: ''}}", "f:1: mcpServers.a.namespace: needs to be a text"),
         ("mcpServers: {a: {command: x, include: get_*}}", "f:1: mcpServers.a.include: needs to be a list of globs"),
         ("mcpServers: {a: {command: x, type: ws}}", "f:1: mcpServers.a.type: one of stdio, http, sse"),
-        ("mcpServers: {a: {command: x, check: never}}", "f:1: mcpServers.a.check: one of canonical, decode, trust"),
+        (
+            "mcpServers: {a: {command: x, check: never}}",
+            "f:1: mcpServers.a.check: one of canonical, sampled, decode, trust",
+        ),
         (
             "mcpServers: {a: {command: '${NOT_SET}'}}",
             "f:1: mcpServers.a.command: the environment has no NOT_SET; set it, or write ${NOT_SET:-default}",

@@ -29,7 +29,7 @@ from leafgate.config.models import (
 from leafgate.config.models import LogFormat as FormatKey
 from leafgate.config.models import LogLevel as LevelKey
 from leafgate.digest.screen import DEFAULT_BUDGET
-from leafgate.model.leaf import LEVELS
+from leafgate.model.leaf import LEVELS, CheckMode
 from leafgate.model.tool import ALL_META_TOOLS
 from leafgate.server.auth.bearer_tokens import read_hash
 from leafgate.server.auth.jwt_verifier import DEFAULT_ALGORITHMS, KEY_TYPES, JwtRules
@@ -65,7 +65,7 @@ def test_defaults_of_the_models_are_those_of_the_rooms() -> None:
 
 
 def test_choices_of_the_models_are_those_of_the_rooms() -> None:
-    assert {*choices("check")} == {*choices("mcpServers", "check")} == {*LEVELS}
+    assert {*choices("check")} == {*choices("mcpServers", "check")} == {*get_args(CheckMode)} > {*LEVELS}
     assert choices("auth", "jwt", "algorithms") == tuple(KEY_TYPES)
     assert choices("log", "level") == get_args(LogLevel) == get_args(LevelKey)
     assert choices("log", "format") == get_args(LogFormat) == get_args(FormatKey)

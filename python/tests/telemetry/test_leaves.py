@@ -77,8 +77,19 @@ def test_a_row_holds_blocks_tokens_reasons_and_seconds() -> None:
         "blocks": {"shim": 1, "skipped": 1},
         "tokens": {"shim": 7, "skipped": 0},
         "rejected": {"foreign-map": 1},
-        "seconds": {"verify": 0.5, "tokenize": 2.0},
+        "dropped": {},
+        "checks": {},
+        "seconds": {"verify": 0.5, "tokenize": 2.0, "sampled_shim": 0.0, "sampled_leaf": 0.0},
     }
+
+
+def test_checks_and_leaves_of_cleaned_texts_are_counted_apart() -> None:
+    table = LeafTable()
+    table.add(Origin("notes", "search"), A, LeafReport("leaf", 7, checked="decode"))
+    table.add(Origin("notes", "search"), A, LeafReport("leaf", 7, checked="canonical"))
+    table.add(Origin("notes", "search"), A, LeafReport("shim", 7, was_cleaned=True))
+    ((_, counts),) = table.rows()
+    assert (counts.checks, counts.dropped, counts.rejected) == ({"decode": 1, "canonical": 1}, {"cleaned": 1}, {})
 
 
 def test_maps_are_summed_over_tools() -> None:
@@ -134,18 +145,34 @@ def test_names_that_no_format_can_carry_are_one_row_all_the_same() -> None:
 def test_the_dearest_tools_come_first_whatever_the_map() -> None:
     table = LeafTable()
     table.add(Origin("notes", "cheap"), A, LeafReport("shim", 9_000, tokenize_seconds=0.1))
-    table.add(Origin("notes", "dear"), A, LeafReport("shim", 10, tokenize_seconds=0.2))
+    table.add(Origin("notes", "dear"), A, LeafReport("shim", 10, tokenize_seconds=0.2, leaf_seconds=0.05))
     table.add(Origin("notes", "dear"), B, LeafReport("shim", 10, tokenize_seconds=0.2))
     table.add(Origin("time", "now"), A, LeafReport("leaf", 10, verify_seconds=9.0))
     first, second = table.graduates()
-    assert first == ("notes", "dear", 2, 20, 0.4)
+    assert first == ("notes", "dear", 2, 20, 0.4, 0.3)
     assert second.tool == "cheap"
+
+
+def test_a_tool_that_is_cheaper_to_tokenize_for_or_sends_leaves_is_not_advised() -> None:
+    table = LeafTable()
+    table.add(Origin("notes", "fast"), A, LeafReport("shim", 10, tokenize_seconds=0.1, leaf_seconds=0.1))
+    table.add(Origin("notes", "slow"), A, LeafReport("shim", 10, tokenize_seconds=0.5, leaf_seconds=0.1))
+    for report in (LeafReport("leaf", 1), LeafReport("shim", 1, "negative"), LeafReport("shim", 1, was_cleaned=True)):
+        table.add(Origin("notes", f"sends {report}"), A, report)
+        table.add(Origin("notes", f"sends {report}"), A, LeafReport("shim", 9, tokenize_seconds=5, leaf_seconds=1))
+    assert [each.tool for each in table.graduates()] == ["slow"]
+
+
+def test_without_anything_measured_nothing_is_advised() -> None:
+    table = LeafTable()
+    table.add(Origin("notes", "search"), A, LeafReport("shim", 10, tokenize_seconds=0.5))
+    assert table.graduates() == []
 
 
 def test_the_list_is_short_and_names_tools_only() -> None:
     table = LeafTable()
     for number in range(2 * MAX_TOOLS):
-        table.add(Origin("notes", f"tool-{number}"), A, LeafReport("shim", number, tokenize_seconds=1.0))
+        table.add(Origin("notes", f"tool-{number}"), A, LeafReport("shim", number, None, 0, 1.0, leaf_seconds=0.5))
     found = table.graduates()
     assert len(found) == GRADUATES
     assert OTHER not in {graduate.tool for graduate in found}

@@ -73,7 +73,7 @@ def test_each_kind_is_logged_once_per_map(caplog: pytest.LogCaptureFixture) -> N
     metrics = made()
     for _ in range(3):
         metrics.leaf(TIME, A, LeafReport("leaf", 1))
-        metrics.leaf(NOTES, A, LeafReport("shim", 1))
+        metrics.leaf(NOTES, A, LeafReport("shim", 1, tokenize_seconds=2, leaf_seconds=0.5))
         metrics.leaf(NOTES, A, LeafReport("shim", 1, "special-id"))
     metrics.leaf(NOTES, A, LeafReport("shim", 1, "unknown-id"))
     told = [(record.levelname, record.getMessage()[:13]) for record in caplog.records]
@@ -83,6 +83,16 @@ def test_each_kind_is_logged_once_per_map(caplog: pytest.LogCaptureFixture) -> N
         ("WARNING", "[Codec][leaf]"),
         ("WARNING", "[Codec][leaf]"),
     ]
+
+
+def test_the_log_advises_leaves_only_where_they_would_save_something(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "leafgate.codec")
+    made().leaf(NOTES, A, LeafReport("shim", 1, tokenize_seconds=2, leaf_seconds=0.5))
+    made().leaf(NOTES, A, LeafReport("shim", 1, tokenize_seconds=2, leaf_seconds=2.5))
+    made().leaf(NOTES, A, LeafReport("shim", 1, tokenize_seconds=2))
+    saves, costs = caplog.records
+    assert (saves.levelname, "would save 75 %" in saves.getMessage()) == ("WARNING", True)
+    assert (costs.levelname, "save" in costs.getMessage()) == ("INFO", False)
 
 
 def test_every_error_is_counted_by_whose_fault_it_is() -> None:

@@ -49,16 +49,20 @@ def command(url: str | None, as_json: bool) -> None:
         f"tokens that models did not have to read: {saved['cards']:,} by cards, {saved['digests']:,} by digests"
     )
     graduates = [
-        (each["server"], each["tool"], str(each["blocks"]), f"{each['tokens']:,}", f"{each['seconds']:.4f}")
+        (each["server"], each["tool"], str(each["blocks"]), f"{each['tokens']:,}", *_seconds(each))
         for each in status["graduate_next"][:GRADUATES_SHOWN]
     ]
-    title = "graduate next: these tools cost the gateway most"
-    _print_table(console, title, ("server", "tool", "texts", "tokens", "seconds"), graduates)
+    title = "graduate next: leaves of these tools would save the gateway most, as measured here"
+    _print_table(console, title, ("server", "tool", "texts", "tokens", "seconds", "saves"), graduates)
     if graduates:
         console.print(HOW_TO_GRADUATE, markup=False)
     keys = ("correlation_id", "operation", "server", "tool", "code", "fault")
     errors = [[error.get(key, "") for key in keys] for error in status["recent_errors"][:ERRORS_SHOWN]]
     _print_table(console, "recent errors", ("correlation id", *keys[1:]), errors)
+
+
+def _seconds(graduate: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{graduate['seconds']:.4f}", f"{graduate['saves']:.4f}"
 
 
 def _title(status: Mapping[str, Any]) -> str:
@@ -98,11 +102,11 @@ def _print_tools(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     cells = []
     for row in busiest:
         counts = [row["blocks"].get(outcome, 0) for outcome in ("leaf", "shim", "skipped")]
-        counts += [sum(row["rejected"].values()), sum(row["tokens"].values())]
-        spent = f"{1000 * sum(row['seconds'].values()):.1f}"
+        counts += [sum(row["rejected"].values()), sum(row["dropped"].values()), sum(row["tokens"].values())]
+        spent = f"{1000 * (row['seconds']['verify'] + row['seconds']['tokenize']):.1f}"
         short = row["map_id"].removeprefix("sha256:")[:8]
         cells.append((row["server"], row["tool"], short, *(f"{n:,}" for n in counts), spent))
-    columns = ("server", "tool", "map", "leaf", "shim", "skipped", "rejected", "tokens", "ms")
+    columns = ("server", "tool", "map", "leaf", "shim", "skipped", "rejected", "cleaned", "tokens", "ms")
     _print_table(console, f"texts of results, by tool and map{more}", columns, cells)
 
 

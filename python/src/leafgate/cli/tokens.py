@@ -17,7 +17,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from leafgate.cli.json_lines import Line, answers_lines, field
-from leafgate.codec.leaf import read_codec_meta, strip_codec_meta, verify_codec_meta, wrap_tool_call
+from leafgate.codec.leaf import (
+    MAX_TEXT_LENGTH,
+    read_codec_meta,
+    strip_codec_meta,
+    verify_codec_meta,
+    wrap_tool_call,
+)
 from leafgate.maps.files import MapEntry, MapFiles
 from leafgate.model.errors import CodecMetaMapMismatchError, IdsError, LeafgateError, TextError
 from leafgate.model.leaf import LEVELS, Level, parse_digest
@@ -131,9 +137,11 @@ def check(line: Line, encoder: Encoder, level: Level) -> Line:
 @ENCODER_OPTION
 @answers_lines
 def wrap(line: Line, encoder: Encoder) -> Line:
-    """{"result", "minTextLength"?} -> {"result"}: a tool result with leaves on its text blocks."""
-    minimum = field(line, "minTextLength", int) if "minTextLength" in line else 1
-    return {"result": wrap_tool_call(field(line, "result", dict), encoder, min_text_length=minimum)}
+    """{"result", "minTextLength"?, "maxTextLength"?, "requestMeta"?} -> {"result"}: a tool result with leaves."""
+    lengths = {"min_text_length": ("minTextLength", 1), "max_text_length": ("maxTextLength", MAX_TEXT_LENGTH)}
+    options = {name: field(line, key, int) if key in line else default for name, (key, default) in lengths.items()}
+    result, meta = field(line, "result", dict), line.get("requestMeta")
+    return {"result": wrap_tool_call(result, encoder, request_meta=meta, **options)}
 
 
 @leaf.command()

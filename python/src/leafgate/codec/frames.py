@@ -1,13 +1,16 @@
 """Messages as frames (a big-endian u32 length and the msgpack of one message), and as server-sent events.
 
-This module decides what a message may contain (spec 6.4.2): exactly what JSON can express. Foreign bytes are walked
-once before anything is built from them, so a false length costs no memory.
+This module decides what a message may contain (spec 6.4.2): exactly what JSON can express, and packed ids as bytes,
+which are a text in the messages that it takes and returns. Foreign bytes are walked once before anything is built from
+them, so a false length costs no memory.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +20,7 @@ import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import pydantic_core
 
 from leafgate.model.errors import LeafgateError
+from leafgate.model.leaf import CODEC_META_KEY
 
 FRAMES_TYPE: Final = "application/x-codec-msgpack"
 EVENT_ID_HEADER: Final = "codec-event-id"
@@ -41,6 +45,10 @@ FrameReason = Literal[
 Message = dict[str, Any]
 
 _HEAD: Final = 4
+# Packed ids: as bytes, and as the characters of base64 (spec 5.11).
+_ID_BYTES: Final = 3
+_ID_CHARS: Final = 4
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*")
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
 _CONTAINERS: Final = frozenset({dict, list})
 _LEAST_INTEGER: Final = -(2**63)
@@ -58,7 +66,7 @@ class FrameError(LeafgateError):
 
 def pack_message(message: Mapping[str, Any]) -> bytes:
     """Return the shortest msgpack of a message: the body of a request."""
-    packed: bytes = msgpack.packb(message, use_bin_type=True)
+    packed: bytes = msgpack.packb(_with_bytes_of_ids(message), use_bin_type=True)
     return packed
 
 
@@ -106,7 +114,33 @@ def _members(pairs: list[tuple[Any, Any]]) -> Message:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise FrameError("duplicate-key", "a key occurs twice")
+    payload = members.get(CODEC_META_KEY)
+    if type(payload) is dict and type(payload.get("ids")) is bytes and len(payload["ids"]) % _ID_BYTES == 0:
+        payload["ids"] = base64.b64encode(payload["ids"]).decode("ascii")
     return members
+
+
+def _with_bytes_of_ids(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with bytes for the packed ids on the blocks of its result; the same object if there are none."""
+    result = message.get("result") if isinstance(message, Mapping) else None
+    content = result.get("content") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping) or not isinstance(content, list):
+        return message
+    blocks = [_with_bytes_in_block(block) for block in content]
+    if all(new is old for new, old in zip(blocks, content, strict=True)):
+        return message
+    return {**message, "result": {**result, "content": blocks}}
+
+
+def _with_bytes_in_block(block: Any) -> Any:
+    meta = block.get("_meta") if isinstance(block, Mapping) else None
+    payload = meta.get(CODEC_META_KEY) if isinstance(meta, Mapping) else None
+    packed = payload.get("ids") if isinstance(payload, Mapping) else None
+    if not isinstance(meta, Mapping) or not isinstance(payload, Mapping) or not isinstance(packed, str):
+        return block
+    if len(packed) % _ID_CHARS or not _BASE64.fullmatch(packed):
+        return block
+    return {**block, "_meta": {**meta, CODEC_META_KEY: {**payload, "ids": base64.b64decode(packed)}}}
 
 
 def _refuse_extension(code: int, data: bytes) -> None:
@@ -152,7 +186,7 @@ def _check_scalar(value: object) -> None:
         if not math.isfinite(value):
             raise FrameError("not-finite", "NaN and Infinity are not JSON")
     elif isinstance(value, bytes):
-        raise FrameError("binary", "JSON has no binary values; blobs are base64 text")
+        raise FrameError("binary", "only packed ids are binary; blobs are base64 text")
     else:
         raise FrameError("extension", f"{type(value).__name__} is not a value of JSON")
 

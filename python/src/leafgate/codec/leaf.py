@@ -7,10 +7,14 @@ that it receives. After writing, the payload of a block is right for its text, o
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
+import pydantic_core
+
+from leafgate.codec.negotiate import IdsWish, read_wish
 from leafgate.model.errors import CodecMetaMapMismatchError, TextError
 from leafgate.model.leaf import (
     CODEC_META_KEY,
@@ -19,14 +23,20 @@ from leafgate.model.leaf import (
     Level,
     Reason,
     parse_digest,
-    read_payload,
 )
 from leafgate.model.request import Form
 from leafgate.ports import LeafOutcome, LeafReport
-from leafgate.tokens.encoder import Encoder
+from leafgate.tokens.encoder import Encoder, encode_array
+from leafgate.tokens.ids import TokenIds, read_payload
 from leafgate.tokens.verify import check
 
+log = logging.getLogger("leafgate.codec")
+
 Source = Literal["meta", "sibling"]
+
+# Bytes of the texts of a result that gets ids. SDK 1.x clients end a connection over stdio at a line of 10 MiB. In JSON
+# a byte of text takes up to 10: six for a control character and four for its id, or two and eight for others.
+MAX_TEXT_LENGTH: Final = 1_000_000
 
 # Deeper values reach no client: the cleaner withholds them.
 _LEVELS: Final = 200
@@ -35,7 +45,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 @dataclass(frozen=True)
 class LeafEntry:
-    """A text block and its payload, if any."""
+    """A text block and its payload, if any. Packed ids are a list here."""
 
     text_index: int
     text: str
@@ -96,9 +106,13 @@ def read_codec_meta(result: Mapping[str, Any], *, expected_map_hash: str | None 
         payload, source = _find(content, index)
         if payload is not None and expected is not None and payload.map_id != expected:
             raise CodecMetaMapMismatchError(expected, payload.map_id, index)
-        ids, map_id = (None, None) if payload is None else (payload.ids, payload.map_id)
+        ids, map_id = (None, None) if payload is None else (_as_list(payload.ids), payload.map_id)
         entries.append(LeafEntry(index, block["text"], ids, map_id, source))
     return entries
+
+
+def _as_list(ids: Sequence[Any]) -> Sequence[Any]:
+    return ids.as_list() if isinstance(ids, TokenIds) else ids
 
 
 def take_ids(result: Mapping[str, Any], *, expected_map_hash: str | None = None) -> list[Sequence[Any] | None]:
@@ -153,14 +167,23 @@ def _same_items(new: Collection[Any], old: Collection[Any]) -> bool:
 # Writing
 
 
-def build_meta_block(text: str, meta: Encoder) -> dict[str, Any] | None:
+def build_meta_block(text: str, meta: Encoder, *, packed: bool = False) -> dict[str, Any] | None:
     """Return the payload for a text, or None if the text is empty or has no tokenization."""
     if not text:
         return None
     try:
-        return {"map_id": meta.map.digest, "ids": meta.encode(text)}
+        ids = TokenIds(encode_array(meta, text)) if packed else meta.encode(text)
     except TextError:
         return None
+    return {"map_id": meta.map.digest, "ids": write_ids(ids, packed=packed)}
+
+
+def write_ids(ids: Sequence[int], *, packed: bool) -> Sequence[int] | str:
+    """The ids as a payload has them: a list, or packed unless one of them is too large for that."""
+    if not packed:
+        return _as_list(ids)
+    array = ids if isinstance(ids, TokenIds) else TokenIds.from_list(ids)
+    return array.as_list() if array.packed is None else array.packed
 
 
 def with_payload(block: Mapping[str, Any], payload: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -169,32 +192,79 @@ def with_payload(block: Mapping[str, Any], payload: Mapping[str, Any] | None) ->
         return without_payload(block)
     meta = block.get("_meta")
     others = meta if isinstance(meta, Mapping) else {}
-    return {**block, "_meta": {**others, CODEC_META_KEY: dict(payload)}}
+    return {**block, "_meta": {**others, CODEC_META_KEY: payload}}
 
 
-def wrap_tool_call(result: Mapping[str, Any], meta: Encoder, *, min_text_length: int = 1) -> dict[str, Any]:
-    """Return the result with a leaf on every text block that can have one."""
+def wrap_tool_call(
+    result: Mapping[str, Any],
+    meta: Encoder | Sequence[Encoder],
+    *,
+    min_text_length: int = 1,
+    max_text_length: int = MAX_TEXT_LENGTH,
+    request_meta: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the result with a leaf on every text block that can have one.
+
+    `request_meta` is the `_meta` of the call: what a gateway asks for in it decides the map, of those that are loaded,
+    and the form. A result whose texts have more than `max_text_length` bytes gets no ids.
+    """
+    encoders = list(meta) if isinstance(meta, Sequence) else [meta]
+    if not all(hasattr(encoder, "encode") for encoder in encoders):
+        kind = next(type(encoder).__name__ for encoder in encoders if not hasattr(encoder, "encode"))
+        raise TypeError(f"wrap_tool_call needs a loaded encoder, and got {kind}; await what loads it first")
     content = content_of(result)
     if not content:
         return dict(result)
+    wish = read_wish(request_meta)
     wrapped: list[Any] = []
     behind_text = False
+    fits = _text_bytes(content) <= max_text_length
+    encoder = choose_encoder(encoders, wish) if fits else None
     for block in content:
         if is_withdrawn_block(block) and behind_text:
             continue
         behind_text = is_text_block(block)
-        wrapped.append(_wrap_block(block, meta, min_text_length) if behind_text else block)
+        if not behind_text:
+            wrapped.append(block)
+        elif encoder is None:
+            wrapped.append(without_payload(block))
+        else:
+            is_packed = wish is not None and wish.form == "packed"
+            wrapped.append(_wrap_block(block, encoder, min_text_length, packed=is_packed))
     return {**result, "content": wrapped}
 
 
-def _wrap_block(block: Mapping[str, Any], meta: Encoder, min_text_length: int) -> Mapping[str, Any]:
+def choose_encoder(encoders: Sequence[Encoder], wish: IdsWish | None) -> Encoder | None:
+    """The encoder of the first map that is wanted; without a wish the first one; None if no ids are wanted."""
+    if wish is None:
+        return encoders[0] if encoders else None
+    if wish.form == "none":
+        return None
+    by_digest = {encoder.map.digest: encoder for encoder in encoders}
+    return next((by_digest[digest] for digest in wish.maps if digest in by_digest), None)
+
+
+def _text_bytes(content: Sequence[Any]) -> int:
+    return sum(len(block["text"].encode("utf-8", "surrogatepass")) for block in content if is_text_block(block))
+
+
+def _wrap_block(block: Mapping[str, Any], meta: Encoder, min_text_length: int, *, packed: bool) -> Mapping[str, Any]:
     text = block["text"]
     if len(text) >= min_text_length:
-        return with_payload(block, build_meta_block(text, meta))
+        return with_payload(block, _build_or_leave(text, meta, packed=packed))
     payload = read_codec_meta_from_block(block)
     if payload is not None and check(meta, text, payload.ids, level="canonical", map_id=payload.map_id).accepted:
         return block
     return without_payload(block)
+
+
+def _build_or_leave(text: str, meta: Encoder, *, packed: bool) -> dict[str, Any] | None:
+    """The payload for a text; None also if the tokenizer fails: the result of a tool is worth more than its ids."""
+    try:
+        return build_meta_block(text, meta, packed=packed)
+    except Exception as error:
+        log.warning("a result stays plain: the tokenizer failed with %s: %s", type(error).__name__, error)
+        return None
 
 
 # Verification
@@ -230,7 +300,7 @@ def read_blocks(raw: Mapping[str, Any], *, may_have_leaves: bool = True) -> tupl
             continue
         payload = find_codec_meta(raw, index) if may_have_leaves else None
         rest = strip_everywhere(block)  # ids elsewhere than on a text block are not checked by anything
-        blocks.append(rest if payload is None else with_payload(rest, payload.as_json()))
+        blocks.append(rest if payload is None else with_payload(rest, {"map_id": payload.map_id, "ids": payload.ids}))
     structured = raw.get("structuredContent")
     if structured is not None and any(_holds(block, structured) for block in blocks):
         structured = None
@@ -257,33 +327,86 @@ def _holds(block: Mapping[str, Any], structured: object) -> bool:
 # tokens for a budget and adding ids share the work, and its time is reported once.
 
 
+class CheckPlan(Protocol):
+    """Decides how far the leaves of one server are checked, and is told what came of it."""
+
+    @property
+    def canonical_share(self) -> float:
+        """The share of leaves that are checked at level `canonical`."""
+
+    def next_level(self) -> Level:
+        """The level of the next check."""
+
+    def note_verdict(self, reason: Reason | None) -> None:
+        """A leaf was accepted (None), or rejected for this reason."""
+
+    def measures_next(self) -> bool:
+        """Whether to measure, for the next text without a leaf, what a leaf would have cost."""
+
+
+@dataclass(frozen=True)
+class OneLevel:
+    """A plan with the same level for every leaf."""
+
+    level: Level
+
+    @property
+    def canonical_share(self) -> float:
+        return 1.0 if self.level == "canonical" else 0.0
+
+    def next_level(self) -> Level:
+        return self.level
+
+    def note_verdict(self, reason: Reason | None) -> None:
+        """Nothing depends on it."""
+
+    def measures_next(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True)
 class TextIds:
-    """The ids of a text, None if it has no tokenization; where they come from and how long that took."""
+    """The ids of a text, None if it has no tokenization; where they come from and how long that took.
+
+    `checked` is the level at which a leaf was checked. `was_cleaned`: the text came with a leaf, and was changed since.
+    `leaf_seconds` is what a leaf would have cost in place of tokenizing, where that was measured.
+    """
 
     ids: Sequence[int] | None
     by_leaf: bool
     rejected: Reason | None
     verify_seconds: float
     tokenize_seconds: float
+    checked: Level | None = None
+    was_cleaned: bool = False
+    leaf_seconds: float | None = None
 
     @property
     def report(self) -> LeafReport:
         outcome: LeafOutcome = "skipped" if not self.ids else "leaf" if self.by_leaf else "shim"
-        tokens = len(self.ids or ())
-        return LeafReport(outcome, tokens, self.rejected, self.verify_seconds, self.tokenize_seconds)
+        return LeafReport(
+            outcome,
+            len(self.ids or ()),
+            self.rejected,
+            self.verify_seconds,
+            self.tokenize_seconds,
+            self.checked,
+            self.was_cleaned,
+            self.leaf_seconds,
+        )
 
 
 class Ledger:
-    """The ids of one result's texts, computed on demand."""
+    """The ids of one result's texts, computed on demand. With `packed`, payloads have packed ids."""
 
-    def __init__(self, encoder: Encoder, level: Level, clock: Callable[[], float]) -> None:
+    def __init__(self, encoder: Encoder, plan: CheckPlan, clock: Callable[[], float], *, packed: bool = False) -> None:
         self._encoder = encoder
-        self._level = level
+        self._plan = plan
         self._clock = clock
+        self._packed = packed
         self._claims: dict[str, LeafPayload] = {}
-        # By the identity of their list of ids, which the claims keep alive: the ids themselves are not compared.
-        self._claim_by_ids: dict[int, tuple[str, LeafPayload]] = {}
+        # By their text and the identity of their ids, which the claims keep alive: the ids are not compared.
+        self._claim_by_ids: dict[tuple[str, int], LeafPayload] = {}
         self._entries: dict[tuple[str, int | None], TextIds] = {}
 
     def add_claims(self, blocks: Sequence[Mapping[str, Any]]) -> None:
@@ -293,7 +416,7 @@ class Ledger:
             text = block.get("text")
             if payload is not None and isinstance(text, str):
                 self._claims.setdefault(text, payload)
-                self._claim_by_ids[id(payload.ids)] = text, payload
+                self._claim_by_ids[text, id(payload.ids)] = payload
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, or raise TextError if it has no tokenization."""
@@ -304,17 +427,15 @@ class Ledger:
 
     def annotate(self, block: Mapping[str, Any], form: Form) -> tuple[Mapping[str, Any], TextIds]:
         """Return a text block in the client's form, and its ids: from its own leaf, or tokenized here."""
-        entry = self._look_up_once(block["text"], self._claim_of(block))
+        payload = read_codec_meta_from_block(block)
+        claim = None if payload is None else self._claim_by_ids.get((block["text"], id(payload.ids)))
+        entry = self._look_up_once(block["text"], claim)
+        if payload is not None and claim is None:
+            entry = replace(entry, was_cleaned=True)
         if not entry.ids:
             return without_payload(block), entry
-        payload = {"map_id": self._encoder.map.digest, "ids": entry.ids}
-        return with_payload(block if form == "both" else {**block, "text": ""}, payload), entry
-
-    def _claim_of(self, block: Mapping[str, Any]) -> LeafPayload | None:
-        """Return the block's leaf, if the block still has the text that the leaf came with."""
-        payload = read_codec_meta_from_block(block)
-        text, claim = (None, None) if payload is None else self._claim_by_ids.get(id(payload.ids), (None, None))
-        return claim if text == block["text"] else None
+        written = {"map_id": self._encoder.map.digest, "ids": write_ids(entry.ids, packed=self._packed)}
+        return with_payload(block if form == "both" else {**block, "text": ""}, written), entry
 
     def _look_up(self, text: str, claim: LeafPayload | None) -> TextIds:
         key = text, None if claim is None else id(claim.ids)
@@ -327,21 +448,42 @@ class Ledger:
         """Return the entry with its times; later calls return times of zero."""
         entry = self._look_up(text, claim)
         key = text, None if claim is None else id(claim.ids)
-        self._entries[key] = replace(entry, verify_seconds=0.0, tokenize_seconds=0.0)
+        self._entries[key] = replace(entry, verify_seconds=0.0, tokenize_seconds=0.0, leaf_seconds=None)
         return entry
 
     def _verify(self, text: str, claim: LeafPayload) -> TextIds:
+        level = self._plan.next_level()
         started = self._clock()
-        rejected = check(self._encoder, text, claim.ids, level=self._level, map_id=claim.map_id).reason
+        rejected = check(self._encoder, text, claim.ids, level=level, map_id=claim.map_id).reason
         spent = self._clock() - started
+        self._plan.note_verdict(rejected)
         if rejected is None:
-            return TextIds(claim.ids, True, None, spent, 0.0)
-        return replace(self._look_up_once(text, None), rejected=rejected, verify_seconds=spent)
+            return TextIds(claim.ids, True, None, spent, 0.0, level)
+        entry = self._look_up_once(text, None)
+        return replace(entry, rejected=rejected, verify_seconds=spent, checked=level)
 
     def _tokenize(self, text: str) -> TextIds:
         started = self._clock()
+        ids: Sequence[int] | None
         try:
-            ids = self._encoder.encode(text)
+            ids = TokenIds(encode_array(self._encoder, text)) if self._packed else self._encoder.encode(text)
         except TextError:
             ids = None
-        return TextIds(ids, False, None, 0.0, self._clock() - started)
+        spent = self._clock() - started
+        if not ids or not self._plan.measures_next():
+            return TextIds(ids, False, None, 0.0, spent)
+        return TextIds(ids, False, None, 0.0, spent, leaf_seconds=self._measure_leaf(text, ids, spent))
+
+    def _measure_leaf(self, text: str, ids: Sequence[int], tokenize_seconds: float) -> float:
+        """What it would have cost to read these ids from a server's answer, packed, and to check them."""
+        raw = pydantic_core.to_json({"map_id": self._encoder.map.digest, "ids": write_ids(ids, packed=True)})
+
+        def read_and_check() -> float:
+            started = self._clock()
+            payload = read_payload(pydantic_core.from_json(raw))
+            if payload is not None:
+                check(self._encoder, text, payload.ids, level="decode", map_id=payload.map_id)
+            return self._clock() - started
+
+        # The better of two: the first check of a map makes its table.
+        return min(read_and_check(), read_and_check()) + self._plan.canonical_share * tokenize_seconds

@@ -1,11 +1,13 @@
-"""What a client negotiates: the map and form of the ids that it wants, and arguments that it sends as ids."""
+"""What is negotiated: the map and form of the ids that a client wants of the gateway, and the gateway of a server; and
+arguments that a client sends as ids."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, get_args
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
 
 from leafgate.model.errors import GatewayError, IdsError
 from leafgate.model.leaf import LeafPayload, is_digest, parse_digest
@@ -15,6 +17,12 @@ from leafgate.tokens.encoder import Encoder
 ACCEPT_META_KEY: Final = "ai.codec/accept"
 MAP_HEADER: Final = "x-codec-map"
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+# The extension that servers declare who follow a wish (spec 6.7).
+LEAF_EXTENSION: Final = "ai.codec/leaf-tokenization"
+WishForm = Literal["none", "ids", "packed"]
+WISH_FORMS: Final[tuple[WishForm, ...]] = get_args(WishForm)
+MAX_WISHES: Final = 64
 
 ARGUMENTS_KEY: Final = "_codec_meta"
 MAX_ARGUMENT_IDS: Final = 1 << 18
@@ -32,8 +40,12 @@ def negotiate(
     """Return the digest of the map, or None for no ids, and the form.
 
     The request's `_meta` comes first, then the header, then the configured default. A `_meta` that has a form and no
-    map leaves the map to the header and the default.
+    map leaves the map to the header and the default. A gateway in front of this one asks as it asks any server.
     """
+    wish = read_wish(meta)
+    if wish is not None:
+        known = next((digest for digest in wish.maps if digest in maps), None)
+        return (None, "text") if wish.form == "none" or known is None else (known, "both")
     accept = meta.get(ACCEPT_META_KEY) if meta else None
     map_id, form = (None, "both") if accept is None else _read_accept(accept)
     if form == "text":
@@ -49,7 +61,41 @@ def _read_accept(accept: object) -> tuple[object, Form]:
     form = accept.get("form", "both")
     if form not in FORMS:
         raise GatewayError("ARGS_INVALID", f"the form of {ACCEPT_META_KEY} is one of {', '.join(FORMS)}")
+    if not isinstance(accept.get("packed", False), bool):
+        raise GatewayError("ARGS_INVALID", f"packed of {ACCEPT_META_KEY} is true or false")
     return accept.get("map_id"), form
+
+
+def wants_packed(meta: Mapping[str, Any] | None) -> bool:
+    """Whether the ids of an answer are packed, where it has any. The rest of the wish is valid."""
+    wish = read_wish(meta)
+    if wish is not None:
+        return wish.form == "packed"
+    accept = meta.get(ACCEPT_META_KEY) if meta else None
+    return isinstance(accept, Mapping) and accept.get("packed") is True
+
+
+@dataclass(frozen=True)
+class IdsWish:
+    """What a server is asked for: ids of the first of these maps that it has, in this form."""
+
+    maps: tuple[str, ...]
+    form: WishForm
+
+    def as_json(self) -> dict[str, Any]:
+        return {"maps": [*self.maps], "form": self.form}
+
+
+def read_wish(meta: Mapping[str, Any] | None) -> IdsWish | None:
+    """The wish in the `_meta` of a call; None if there is none, or none that can be understood."""
+    accept = meta.get(ACCEPT_META_KEY) if isinstance(meta, Mapping) else None
+    if not isinstance(accept, Mapping) or not isinstance(accept.get("maps"), list):
+        return None
+    form = accept.get("form", "ids")
+    if form not in WISH_FORMS:
+        return None
+    digests = [parse_digest(map_id) for map_id in accept["maps"][:MAX_WISHES] if is_digest(map_id)]
+    return IdsWish(tuple(digests), form)
 
 
 def _from_header(header: str) -> str:

@@ -21,6 +21,7 @@ from leafgate.compose.servers import load_saved_offers, with_saved
 from leafgate.config.models import Config
 from leafgate.gateway.clean_process import CleanProcesses
 from leafgate.gateway.instructions import InstructionCheck
+from leafgate.gateway.leaf_checks import LeafChecks
 from leafgate.gateway.native import APP_TYPE, APPS
 from leafgate.gateway.refresh import DefinitionScanner, Refresher
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
@@ -74,6 +75,7 @@ class Gateway:
         _hide_secrets(config)
         self.metrics = Metrics(lambda: datetime.now(UTC).isoformat(timespec="seconds"))
         self.tracing = None if config.tracing is None else make_tracing(**dict(config.tracing))
+        self._checks: LeafChecks | None = None
         self._workload = Workload()
         self._clean_processes = CleanProcesses(config.cleaning_seconds)
         self._events = MemoryEvents()
@@ -136,8 +138,7 @@ class Gateway:
             count=self._maps.count,
             encoder_of=plan.maps.prepare,
             budget=config.budget,
-            level=config.check,
-            level_for=config.check_by_server,
+            checks=self._make_checks(config),
             instructions=InstructionCheck(config.instructions, config.instructions_by_server, config.view_quarantined),
             controls=plan.controls,
             index_store=self._index_store,
@@ -154,6 +155,14 @@ class Gateway:
             fit=fit_for_lists,
             prefix_names=config.prefix_names,
         )
+
+    def _make_checks(self, config: Config) -> LeafChecks:
+        """The checks of leaves by these settings; a server that has sent wrong ids stays one that has."""
+        checks = LeafChecks(config.check, config.check_by_server, config.check_share)
+        if self._checks is not None:
+            checks.remember(self._checks)
+        self._checks = checks
+        return checks
 
     async def _list_offers(self) -> Offers:
         return with_saved(await self.fleet.list_offers(), self._saved)

@@ -35,7 +35,7 @@ from leafgate.tokens.encoder import Encoder
 LIVE: Final = frozenset[str]().union(
     *(chapter.model_fields for chapter in (models.Trust, models.Controls, models.Callers)),
     ("servers", "sanitize_by_server", "check_by_server", "instructions_by_server", "notices", "files"),
-    ("budget", "envelope", "map", "check", "maps", "accelerate"),
+    ("budget", "envelope", "map", "check", "check_share", "maps", "accelerate"),
 )
 
 

@@ -29,7 +29,7 @@ from leafgate.config.kinds import (
     whole,
 )
 from leafgate.model.errors import RETRYABLE, ErrorCode
-from leafgate.model.leaf import Level
+from leafgate.model.leaf import CheckMode
 from leafgate.model.request import EnvelopeForm
 from leafgate.model.rights import CAPABILITIES, Capability
 from leafgate.model.tool import ExposureMode
@@ -82,7 +82,7 @@ Hash = Annotated[
     ),
 ]
 StateText = Annotated[str, STATE]
-CheckLevel = Annotated[Level, choice("canonical", "decode", "trust")]
+CheckLevel = Annotated[CheckMode, choice("canonical", "sampled", "decode", "trust")]
 AlgorithmName = Annotated[Algorithm, choice(*get_args(Algorithm))]
 RetryableCode = Annotated[ErrorCode, choice(*sorted(RETRYABLE))]
 Reaction = Annotated[OnFinding, choice(*get_args(OnFinding))]
@@ -468,7 +468,14 @@ class TokenIds(Section):
     map: Word | None = key(
         "The map of the ids that clients get if they ask for none: an id, a digest or a file.", nullable=True
     )
-    check: CheckLevel = key("How far ids that a server sends are checked before they are passed on.", "canonical")
+    check: CheckLevel = key(
+        "How far ids that a server sends are checked before they are passed on. `decode`: they are ordinary ids of the "
+        "map and decode to exactly the text. `canonical`: they are also split as the map's tokenizer splits, which "
+        "costs as much as tokenizing. `sampled`: `decode`, and `canonical` for the first leaf of a server, for a share "
+        "of the others, and for all from the first wrong one on. `trust`: they are ordinary ids of the map.",
+        "sampled",
+    )
+    check_share: Share = key("With `check: sampled`, the share of leaves whose check is `canonical`.", 0.05)
     maps: Maps = key("Tokenizer maps beside the bundled ones.", Maps())
     accelerate: Annotated[Literal["auto", "off"], choice("auto", "off")] = key(
         "`auto`: a faster tokenizer where it is installed and agrees in a self-test.", "auto"
@@ -543,7 +550,7 @@ class Config(Settings):
 
     servers: tuple[InstanceOf[ServerSpec], ...] = ()
     sanitize_by_server: Mapping[str, Sanitize] = Field(default_factory=dict)
-    check_by_server: Mapping[str, Level] = Field(default_factory=dict)
+    check_by_server: Mapping[str, CheckMode] = Field(default_factory=dict)
     instructions_by_server: Mapping[str, OnInstructions] = Field(default_factory=dict)
     notices: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()

@@ -15,7 +15,8 @@ import pydantic_core
 
 from leafgate.context.holdings import id_problem
 from leafgate.model.context import ContextItem, ItemKind, LeafSpan
-from leafgate.model.leaf import CODEC_META_KEY, LeafPayload, read_payload
+from leafgate.model.leaf import CODEC_META_KEY, LeafPayload
+from leafgate.tokens.ids import read_payload
 
 BETWEEN_BLOCKS: Final = "\n"
 BLOCK_TYPES: Final = frozenset(("text", "image", "audio", "resource", "resource_link"))
@@ -80,7 +81,8 @@ def _short(value: Any) -> str:
 
 def _payload(block: Any) -> LeafPayload | None:
     meta = block.get("_meta") if isinstance(block, dict) and block.get("type") == "text" else None
-    return read_payload(meta.get(CODEC_META_KEY)) if isinstance(meta, dict) else None
+    payload = read_payload(meta.get(CODEC_META_KEY)) if isinstance(meta, dict) else None
+    return payload if payload is None else LeafPayload(payload.map_id, [*payload.ids])
 
 
 MOST_OPEN: Final = 10_000  # requests without an answer; beyond it the oldest is dropped

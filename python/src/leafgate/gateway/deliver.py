@@ -19,7 +19,7 @@ from anyio import lowlevel
 
 from leafgate.clean.cleaner import Cleaner
 from leafgate.clean.result import NO_CHANGES, Cleaned, CleaningReport, CleaningTimeout, all_strings
-from leafgate.codec.leaf import Ledger, is_text_block, read_blocks, strip_everywhere, without_payload
+from leafgate.codec.leaf import Ledger, OneLevel, is_text_block, read_blocks, strip_everywhere, without_payload
 from leafgate.digest.digest import NotKept
 from leafgate.digest.instance import FindViolations, Shortened
 from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResult, Withheld, screen
@@ -34,13 +34,13 @@ from leafgate.gateway.instructions import (
     notice_of_question,
     text_of,
 )
+from leafgate.gateway.leaf_checks import LeafChecks
 from leafgate.gateway.result import Delivered
 from leafgate.gateway.serving import UNTRACED, note, note_cleaning, note_tokens_out
 from leafgate.gateway.snapshot import Snapshot
 from leafgate.gateway.workload import THREAD_FROM, ServerShare, Workload, estimate_size, max_bytes, run_sized
 from leafgate.model.envelope import Artifact, ArtifactRef, Origin
 from leafgate.model.errors import GatewayError, StoreError, UpstreamFailure
-from leafgate.model.leaf import Level
 from leafgate.model.request import SERVING, Request
 from leafgate.model.rights import CapabilityPolicy
 from leafgate.ports import ArtifactStore, LeafReport, Recorder, Tracer
@@ -75,7 +75,7 @@ CheckQuestion = Callable[[object, Mapping[str, Any]], Awaitable[Mapping[str, Any
 class Delivery:
     """What delivering needs: the ports, the cleaner, the counter, the budget, and the encoder of a digest.
 
-    Servers with their own policy have their cleaner in `clean_for`, and the check of their leaves in `level_for`.
+    Servers with their own policy have their cleaner in `clean_for`.
     """
 
     artifacts: ArtifactStore
@@ -84,10 +84,9 @@ class Delivery:
     count: Count
     encoder_of: Callable[[str], Awaitable[Encoder]]
     budget: int = DEFAULT_BUDGET
-    level: Level = "canonical"
+    checks: LeafChecks = field(default_factory=LeafChecks)
     inline_bytes: int = DEFAULT_INLINE
     clean_for: Mapping[str, Cleaner] = field(default_factory=dict)
-    level_for: Mapping[str, Level] = field(default_factory=dict)
     instructions: InstructionCheck = field(default_factory=InstructionCheck)
     tracer: Tracer = UNTRACED
     workload: Workload = field(default_factory=Workload)
@@ -138,12 +137,12 @@ class Delivery:
         except GatewayError:
             return None
 
-    def ledger(self, encoder: Encoder | None, origin: Origin | None = None) -> Ledger | None:
-        """Where the ids of a result's texts are kept; None without an encoder."""
+    def ledger(self, encoder: Encoder | None, server: str = "", *, packed: bool = False) -> Ledger | None:
+        """Where the ids of the texts of a server's result are kept; None without an encoder."""
         if encoder is None:
             return None
-        level = self.level if origin is None else self.level_for.get(origin.server, self.level)
-        return Ledger(encoder, level, thread_time)  # of this thread alone: what other threads do is not its cost
+        # The clock of this thread alone: what other threads do is not its cost.
+        return Ledger(encoder, self.checks.plan_for(server), thread_time, packed=packed)
 
     def counter(self, ledger: Ledger | None) -> Count:
         """Counts as the receiving model does, where its map is known."""
@@ -189,7 +188,7 @@ async def deliver_result(
             if not takes_any and not isinstance(raw.get("structuredContent", {}), Mapping):
                 find_violations = None  # it becomes a text
             wants: dict[str, Any] = {"find_violations": find_violations, "may_have_leaves": may_have_leaves}
-            wants["with_facts"] = request.envelope == "full"
+            wants |= {"with_facts": request.envelope == "full", "packed": request.is_packed}
             cleaner = await delivery.cleaner_for(origin.server, request.reader_map, is_short=size < THREAD_FROM)
             clean = await share.run(size, partial(_clean_result, delivery, origin, raw, encoder, cleaner, **wants))
             screening, ledger = clean.screening, clean.ledger
@@ -259,7 +258,8 @@ async def deliver_text(
     if encoder is None:
         return (block,)
     annotated, entry = await run_sized(
-        max_bytes(text), lambda: Ledger(encoder, delivery.level, thread_time).annotate(block, request.form)
+        max_bytes(text),
+        lambda: Ledger(encoder, OneLevel("trust"), thread_time, packed=request.is_packed).annotate(block, request.form),
     )
     delivery.recorder.own_text(request.map_digest or "", len(entry.ids or ()), entry.tokenize_seconds)
     note_tokens_out(len(entry.ids or ()))
@@ -459,9 +459,10 @@ def _clean_result(
     find_violations: FindViolations | None,
     may_have_leaves: bool,
     with_facts: bool,
+    packed: bool,
 ) -> _Clean:
-    ledger = delivery.ledger(encoder, origin)
-    blocks, unwritten = read_blocks(raw, may_have_leaves=may_have_leaves)
+    ledger = delivery.ledger(encoder, origin.server, packed=packed)
+    blocks, unwritten = read_blocks(raw, may_have_leaves=may_have_leaves and ledger is not None)
     if ledger is not None:
         ledger.add_claims(blocks)
     structured = whole = raw.get("structuredContent")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import anyio
 
 from leafgate.admission.retry import TRANSIENT, Breaker, BreakerPolicy, End, RetryPolicy, admit_call, end_call
+from leafgate.codec.negotiate import ACCEPT_META_KEY, LEAF_EXTENSION, IdsWish
 from leafgate.gateway.deliver import Delivery, ServerCleaning, clean_text, clean_value
 from leafgate.gateway.serving import end_of, set_server
 from leafgate.gateway.workload import estimate_size
@@ -97,13 +98,15 @@ async def dispatch(
     args: Mapping[str, Any],
     how: Dispatcher = SEND_ONCE,
     client: ClientChannel | None = None,
+    *,
+    wish: IdsWish | None = None,
 ) -> Answer:
-    """The server's answer, after as many attempts as the policy allows."""
+    """The server's answer, after as many attempts as the policy allows. A server with leaves is told the `wish`."""
     attempt = 1
     while True:
         try:
             with nullcontext() if how.breakers is None else how.breakers.guard(item.server):
-                return Answer(await _call(upstream, item, args, client), attempt)
+                return Answer(await _call(upstream, item, args, client, wish), attempt)
         except UpstreamFailure as failure:
             delay = how.retry.delay_after(attempt, failure.code, how.chance())
             if delay is None:
@@ -122,10 +125,16 @@ async def dispatch(
 
 
 async def _call(
-    upstream: Upstream, item: SelectableItem, args: Mapping[str, Any], client: ClientChannel | None
+    upstream: Upstream,
+    item: SelectableItem,
+    args: Mapping[str, Any],
+    client: ClientChannel | None,
+    wish: IdsWish | None,
 ) -> Mapping[str, Any]:
     try:
-        params = {"name": item.upstream_name, "arguments": dict(args)}
+        params: dict[str, Any] = {"name": item.upstream_name, "arguments": dict(args)}
+        if wish is not None and item.server in upstream.servers_with(LEAF_EXTENSION):
+            params["_meta"] = {ACCEPT_META_KEY: wish.as_json()}
         raw = await upstream.request(item.server, "tools/call", params, client)
     except (UpstreamFailure, GatewayError):
         raise

@@ -23,6 +23,7 @@ from leafgate.admission.validate import (
     measure_json,
     repair,
 )
+from leafgate.codec.negotiate import LEAF_EXTENSION, IdsWish
 from leafgate.digest.instance import FindViolations
 from leafgate.gateway.approval import ApprovalCase, ApprovalSettings, approve
 from leafgate.gateway.dispatch import SEND_ONCE, Answer, Dispatcher, dispatch
@@ -134,7 +135,9 @@ async def execute(
         validate_args(call, controls)
         await take_quota(controls, request, "tool_execute", call.item.id)
         task = await find_task(request) if _is_resumed(request) else None
-    result = await _read_cache(call, request, controls) or await _send(call, request, upstream, controls, task)
+    result = await _read_cache(call, request, upstream, controls) or await _send(
+        call, request, upstream, controls, task
+    )
     return replace(result, request=request, case=case if is_required else None, is_resumed=task is not None)
 
 
@@ -278,12 +281,12 @@ async def take_quota(controls: Controls, request: Request, *scopes: str, peek: b
         raise GatewayError("RATE_LIMITED", f"the limit {breach.limit} is reached", path=scopes[-1], details=details)
 
 
-async def _read_cache(call: _Call, request: Request, controls: Controls) -> RawResult | None:
+async def _read_cache(call: _Call, request: Request, upstream: Upstream, controls: Controls) -> RawResult | None:
     """A cached result, if there is one for these arguments."""
     if controls.cache is None or not _may_share(call, request, controls):
         return None
     try:
-        raw = await controls.cache.get(cache_key(call.item.id, call.args))
+        raw = await controls.cache.get(_cache_key(call, request, upstream))
     except StoreError as error:
         log.warning("the result cache cannot be read: %s", error)
         return None
@@ -299,17 +302,24 @@ def _may_share(call: _Call, request: Request, controls: Controls) -> bool:
     return not has_meta and not _is_resumed(request) and is_cacheable_tool(controls.cache_policy, call.item)
 
 
+def wish_of(request: Request) -> IdsWish:
+    """What the server of a call is asked for: no ids where the client gets none. Packed ids cost least to read."""
+    return IdsWish((), "none") if request.map_digest is None else IdsWish((request.map_digest,), "packed")
+
+
 async def _send(
     call: _Call, request: Request, upstream: Upstream, controls: Controls, resumed: TaskRecord | None
 ) -> RawResult:
     """The server's answer, checked, and cached where it may be."""
     epoch = "" if controls.cache is None else controls.cache.epoch()
+    key = _cache_key(call, request, upstream) if _may_share(call, request, controls) else None
     if resumed is None:
-        answer = await dispatch(upstream, call.item, call.args, controls.dispatcher, request.client)
+        wish = wish_of(request)
+        answer = await dispatch(upstream, call.item, call.args, controls.dispatcher, request.client, wish=wish)
     else:
         answer = Answer(await resume_task(upstream, resumed, call.item, request.client), attempts=1)
     verdict = check_output(call.item, answer.raw, controls)
-    await _write_cache(call, request, controls, answer.raw, epoch)
+    await _write_cache(controls.cache, key, answer.raw, epoch)
     provenance: dict[str, Any] = {} if verdict in (None, "pass") else {"output_check": verdict}
     return _result(call, answer.raw, provenance, answer.attempts)
 
@@ -372,11 +382,17 @@ def output_violations(item: SelectableItem, raw: Mapping[str, Any], controls: Co
     return find
 
 
-async def _write_cache(call: _Call, request: Request, controls: Controls, raw: Mapping[str, Any], epoch: str) -> None:
-    if controls.cache is None or not _may_share(call, request, controls) or not is_cacheable_result(raw):
+def _cache_key(call: _Call, request: Request, upstream: Upstream) -> str:
+    """Results of a server that is told which ids are wanted are shared by those who want the same ones."""
+    is_told = call.item.server in upstream.servers_with(LEAF_EXTENSION)
+    return cache_key(call.item.id, call.args, (request.map_digest or "") if is_told else "")
+
+
+async def _write_cache(cache: ResultCache | None, key: str | None, raw: Mapping[str, Any], epoch: str) -> None:
+    if cache is None or key is None or not is_cacheable_result(raw):
         return
     try:
-        await controls.cache.put(cache_key(call.item.id, call.args), raw, epoch)
+        await cache.put(key, raw, epoch)
     except StoreError as error:
         log.warning("the result cache cannot be written: %s", error)
     except Exception:

@@ -18,9 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from leafgate.data import load_table
 from leafgate.model.errors import TextError
-from leafgate.tokens.encoder import Encoder, call_engine
+from leafgate.tokens.encoder import Encoder, call_engine, encode_array
+from leafgate.tokens.ids import IdArray, TokenIds
 from leafgate.tokens.token_map import TokenMap
 
 try:
@@ -38,8 +41,6 @@ PATIENCE_BYTES: Final = 256 * 1024
 # meanwhile no other thread of the process runs.
 LOOK_AFTER: Final = 16 * 1024 * 1024
 RENEW_GROWN: Final = 64 * 1024 * 1024
-# Ids: while an array is converted to a list, every other thread of the process waits.
-AT_ONCE: Final = 1 << 16
 # Always the same thread: each new one may keep megabytes of the memory that was freed in it.
 _RENEWERS: Final = ThreadPoolExecutor(1, thread_name_prefix="renew-encoder")
 
@@ -83,6 +84,12 @@ class LazyAcceleration:
         return self._best
 
     def encode(self, text: str) -> list[int]:
+        return self._encoder_for(text).encode(text)
+
+    def encode_array(self, text: str) -> IdArray:
+        return encode_array(self._encoder_for(text), text)
+
+    def _encoder_for(self, text: str) -> Encoder:
         self._patience -= len(text)
         if self._patience < 0 and self._search.acquire(blocking=False):
 
@@ -90,7 +97,7 @@ class LazyAcceleration:
                 self._best = accelerate(self._best)
 
             threading.Thread(target=load, name="accelerate-encoder", daemon=True).start()
-        return self._best.encode(text)
+        return self._best
 
 
 class AcceleratedEncoder:
@@ -107,6 +114,9 @@ class AcceleratedEncoder:
         self._renewing = threading.Lock()
 
     def encode(self, text: str) -> list[int]:
+        return TokenIds(self.encode_array(text)).as_list()
+
+    def encode_array(self, text: str) -> IdArray:
         try:
             raw = text.encode()
         except UnicodeEncodeError:
@@ -117,11 +127,8 @@ class AcceleratedEncoder:
         try:
             array = call_engine(self._fast.encode, raw)
         except TextError:
-            return self._exact.encode(text)
-        ids: list[int] = array[:AT_ONCE].tolist()
-        for start in range(AT_ONCE, len(array), AT_ONCE):
-            ids += array[start : start + AT_ONCE].tolist()
-        return ids
+            return encode_array(self._exact, text)
+        return np.asarray(array, dtype=np.uint32)
 
     def _renew_if_grown(self) -> None:
         """Load a new gigatoken if the process has grown since its minimum, or if its size is not known."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -31,6 +31,8 @@ Reason = Literal[
     "text-mismatch",
     "non-canonical",
 ]
+# How a gateway checks: at one level, or `sampled`: `decode`, and a share of the leaves `canonical` (spec 6.2).
+CheckMode = Literal["trust", "decode", "sampled", "canonical"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
@@ -62,14 +64,6 @@ class LeafPayload:
 
     def as_json(self) -> dict[str, Any]:
         return {"map_id": self.map_id, "ids": list(self.ids)}
-
-
-def read_payload(value: object) -> LeafPayload | None:
-    """The payload in a JSON value; None if it is not well-formed."""
-    map_id, ids = (value.get("map_id"), value.get("ids")) if isinstance(value, Mapping) else (None, None)
-    if not is_digest(map_id) or not isinstance(ids, Sequence) or isinstance(ids, str | bytes):
-        return None
-    return LeafPayload(parse_digest(map_id), ids)
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,9 @@ class Request:
     without one, whose artifacts may all have one owner. `ask` asks a person for approval. `map_digest` is the tokenizer
     map of the ids in the answer; None: the answer has no ids. `reader_map` is the map of the model that reads the
     answer, where it is known, also of an answer without ids. `encoder` is the tokenizer of `map_digest` where it is
-    loaded already. `envelope` is how much the `_meta` of the answer says. `client_name` is what the client calls
-    itself, which nothing checks. `argument_tokens` is the number of ids that the arguments came as; None: they came
-    as JSON.
+    loaded already. `is_packed`: the ids are packed (spec 5.11). `envelope` is how much the `_meta` of the answer says.
+    `client_name` is what the client calls itself, which nothing checks. `argument_tokens` is the number of ids that the
+    arguments came as; None: they came as JSON.
     """
 
     owner: str = "local"
@@ -77,6 +77,7 @@ class Request:
     reader_map: str | None = None
     encoder: TextEncoder | None = field(default=None, compare=False, repr=False)
     form: Form = "both"
+    is_packed: bool = False
     envelope: EnvelopeForm = "full"
     client: ClientChannel | None = None
     ask: Ask = cannot_ask

@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leafgate.codec.negotiate import ACCEPT_META_KEY, MAP_HEADER, negotiate
+from leafgate.codec.negotiate import ACCEPT_META_KEY, MAP_HEADER, negotiate, wants_packed
 from leafgate.model.envelope import ACCEPT_KEY
 from leafgate.model.errors import ErrorBody, GatewayError
 from leafgate.model.request import LOCAL, EnvelopeForm, Form, Request, TextEncoder
@@ -177,10 +177,12 @@ class Front:
         wishes: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
         default, digests = self.maps.narrow_to(request.rights)
         form: Form = "both"
+        is_packed = False
         try:
             envelope = _read_envelope_form(wishes[ACCEPT_KEY]) if ACCEPT_KEY in wishes else self.envelope
             if header is not None or ACCEPT_META_KEY in wishes:
                 default, form = negotiate(wishes, header, default, digests)
+                is_packed = wants_packed(wishes)
         except GatewayError as error:
             if message.get("method") not in _WITH_IDS:
                 return arrival
@@ -188,7 +190,7 @@ class Front:
         if message.get("method") not in _WITH_IDS:
             return replace(arrival, request=replace(request, reader_map=default))
         known = replace(request, map_digest=default, reader_map=default, form=form, envelope=envelope)
-        return replace(arrival, request=known)
+        return replace(arrival, request=replace(known, is_packed=is_packed) if is_packed else known)
 
 
 def is_stateless(scope: Scope) -> bool:

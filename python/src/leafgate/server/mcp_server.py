@@ -24,7 +24,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from leafgate.catalog.skills import SKILLS
-from leafgate.codec.negotiate import ARGUMENTS_KEY, check_map_id, read_argument_ids
+from leafgate.codec.negotiate import ARGUMENTS_KEY, LEAF_EXTENSION, check_map_id, read_argument_ids
 from leafgate.gateway.native import APPS, NativeOffers, shows_apps
 from leafgate.gateway.result import CallResult, Failure
 from leafgate.gateway.runtime import GatewayRuntime, upstream_error
@@ -135,6 +135,8 @@ class GatewayServer(Server[Any]):
         self.add_request_handler(STATUS_METHOD, types.RequestParams, self._tell_status)
         if primitives is not None:
             self._add_native_handlers()
+        if front.maps.digests:
+            self.extensions[LEAF_EXTENSION] = {"forms": ["ids", "packed"]}
         if runtime.keeps_tasks:
             self.extensions[TASKS] = {}
             self.add_request_handler("tasks/get", TaskParams, self._get_task)

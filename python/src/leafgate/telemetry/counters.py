@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from leafgate.model.envelope import Origin
-from leafgate.model.leaf import REASONS
+from leafgate.model.leaf import LEVELS, REASONS
 from leafgate.ports import Counts, LeafOutcome, LeafReport
 
 LONGEST: Final = 120
@@ -244,25 +244,34 @@ MAX_FOLDED: Final = 500  # rows beyond those, each for all other tools of a serv
 MAX_MAPS: Final = 1_000
 GRADUATES: Final = 20
 
-LeafKind = Literal["blocks", "tokens", "rejected", "seconds"]
+LeafKind = Literal["blocks", "tokens", "rejected", "dropped", "checks", "seconds"]
 
 # What is counted of each kind. Names that come from a store are checked against this table.
 _KINDS: Final[Mapping[LeafKind, tuple[str, ...]]] = {
     "blocks": get_args(LeafOutcome),
     "tokens": get_args(LeafOutcome),
     "rejected": tuple(REASONS),
-    "seconds": ("verify", "tokenize"),
+    "dropped": ("cleaned",),
+    "checks": LEVELS,
+    "seconds": ("verify", "tokenize", "sampled_shim", "sampled_leaf"),
 }
 
 
 @dataclass
 class LeafCounts:
-    """The text blocks of one row: their number and tokens by outcome, rejections by reason, seconds by work."""
+    """The text blocks of one row: their number and tokens by outcome, rejections by reason, leaves dropped because
+    their text was cleaned, checks by level, and seconds by work.
+
+    `sampled_shim` and `sampled_leaf` are the seconds that a sample of blocks took to tokenize, and what leaves of the
+    same blocks would have taken.
+    """
 
     blocks: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=lambda: {"verify": 0.0, "tokenize": 0.0})
+    dropped: Counter[str] = field(default_factory=Counter)
+    checks: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_KINDS["seconds"], 0.0))
 
     def of_kind(self, kind: LeafKind) -> Mapping[str, float]:
         counts: Mapping[str, float] = getattr(self, kind)
@@ -273,8 +282,29 @@ class LeafCounts:
         self.tokens[report.outcome] += report.tokens
         if report.rejected is not None:
             self.rejected[report.rejected] += 1
+        if report.was_cleaned:
+            self.dropped["cleaned"] += 1
+        if report.checked is not None:
+            self.checks[report.checked] += 1
         self.seconds["verify"] += report.verify_seconds
         self.seconds["tokenize"] += report.tokenize_seconds
+        if report.leaf_seconds is not None:
+            self.seconds["sampled_shim"] += report.tokenize_seconds
+            self.seconds["sampled_leaf"] += report.leaf_seconds
+
+    @property
+    def sends_leaves(self) -> bool:
+        """Whether blocks came with leaves, accepted or not."""
+        return bool(self.blocks["leaf"] or self.rejected or self.dropped)
+
+    @property
+    def savable_share(self) -> float | None:
+        """The share of the time for tokenizing that leaves would save, by the sample; 0 where the shim is cheaper.
+
+        None without a sample.
+        """
+        shim, leaf = self.seconds["sampled_shim"], self.seconds["sampled_leaf"]
+        return max(0.0, 1 - leaf / shim) if shim > 0 else None
 
     def join(self, other: LeafCounts) -> None:
         for kind, what, times in other.flat():
@@ -301,13 +331,14 @@ class Row(NamedTuple):
 
 
 class Graduate(NamedTuple):
-    """A tool whose results the gateway tokenizes, and what that has cost."""
+    """A tool whose results the gateway tokenizes, what that has cost, and how much of it leaves would have saved."""
 
     server: str
     tool: str
     blocks: int
     tokens: int
     seconds: float
+    saves: float
 
 
 class LeafTable:
@@ -336,16 +367,27 @@ class LeafTable:
         return dict(sum((counts.rejected for counts in self.by_map.values()), Counter[str]()))
 
     def graduates(self) -> list[Graduate]:
-        """The tools that cost most to tokenize for, dearest first: these gain most from leaves."""
+        """The tools whose leaves would save the gateway most time, by what was measured here; the most first.
+
+        Tools that send leaves already, and tools that are cheaper to tokenize for, are not among them. For a tool
+        without a sample of its own, that of all tools together counts.
+        """
+        everything = LeafCounts()
+        for counts in self.by_map.values():
+            everything.join(counts)
         tools: defaultdict[tuple[str, str], LeafCounts] = defaultdict(LeafCounts)
         for row, counts in self._rows.items():
-            if counts.blocks["shim"] and row.tool != OTHER:
+            if row.tool != OTHER:
                 tools[row[:2]].join(counts)
-        graduates = (
-            Graduate(*name, sums.blocks["shim"], sums.tokens["shim"], round(sums.seconds["tokenize"], 6))
-            for name, sums in tools.items()
-        )
-        return sorted(graduates, key=lambda each: (-each.seconds, -each.tokens, -each.blocks, each.tool))[:GRADUATES]
+        graduates = []
+        for name, sums in tools.items():
+            own = sums.savable_share
+            share = (everything.savable_share or 0.0) if own is None else own
+            if sums.blocks["shim"] and share > 0 and not sums.sends_leaves:
+                seconds = sums.seconds["tokenize"]
+                counts = sums.blocks["shim"], sums.tokens["shim"], round(seconds, 6), round(seconds * share, 6)
+                graduates.append(Graduate(*name, *counts))
+        return sorted(graduates, key=lambda each: (-each.saves, -each.tokens, -each.blocks, each.tool))[:GRADUATES]
 
     def _counts_of(self, row: Row) -> tuple[LeafCounts, LeafCounts]:
         """The counts of the row and of its map."""

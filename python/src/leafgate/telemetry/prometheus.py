@@ -159,8 +159,13 @@ FAMILIES: Final = (
            ["server", "tool", "map", "outcome"], _leaf_series("tokens")),
     Family(_COUNTER, "leafgate_leaf_rejected", "Leaves that were dropped.",
            ["server", "tool", "map", "reason"], _leaf_series("rejected")),
+    Family(_COUNTER, "leafgate_leaf_dropped", "Leaves that were dropped because the text was cleaned since.",
+           ["server", "tool", "map", "reason"], _leaf_series("dropped")),
+    Family(_COUNTER, "leafgate_leaf_checks", "Checks of leaves by their level; with `check: sampled`, canonical ones "
+           "are the sample.", ["server", "tool", "map", "level"], _leaf_series("checks")),
     Family(_COUNTER, "leafgate_leaf_seconds",
-           "CPU time spent checking leaves (verify) and tokenizing (tokenize) those blocks.",
+           "CPU time spent checking leaves (verify) and tokenizing (tokenize) those blocks; of a sample of the latter, "
+           "the time (sampled_shim), and what leaves would have taken (sampled_leaf).",
            ["server", "tool", "map", "kind"], _leaf_series("seconds")),
     # All work of the tokenizer
     Family(_COUNTER, "leafgate_codec_seconds",

@@ -10,12 +10,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import tiktoken
 
 from leafgate.model.errors import IdsError, MapInvalidError, TextError
 from leafgate.model.leaf import MAX_ID, Reason
+from leafgate.tokens.ids import IdArray
 from leafgate.tokens.normalize import normalize
 from leafgate.tokens.token_map import BYTE_ALPHABET, BYTE_NAMES, SPACE_MARK, TokenMap
 
@@ -63,6 +65,22 @@ def call_engine(
         if type(error).__name__ == "PanicException":  # not importable
             raise TextError("the tokenizer cannot process this text") from None
         raise
+
+
+@runtime_checkable
+class ArrayEncoder(Protocol):
+    """An encoder whose tokenizer returns arrays."""
+
+    def encode_array(self, text: str) -> IdArray:
+        """Return the canonical ids, or raise TextError if the text has none."""
+        ...
+
+
+def encode_array(encoder: Encoder, text: str) -> IdArray:
+    """Return the canonical ids as an array, without a list of them where the tokenizer can do without."""
+    if isinstance(encoder, ArrayEncoder):
+        return encoder.encode_array(text)
+    return np.array(encoder.encode(text), dtype=np.uint32)  # tiktoken's own arrays take 1.7 times as long
 
 
 def make_encoder(token_map: TokenMap) -> Encoder:

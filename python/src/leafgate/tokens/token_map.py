@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from leafgate.model.errors import MapHashMismatchError, MapInvalidError, MapUnreachableError
 from leafgate.model.leaf import MAX_ID, digest_of, parse_digest
+from leafgate.tokens.ids import TokenTable, make_table
 
 MAX_MAP_BYTES: Final = 64 * 1024 * 1024
 _ASCII_SPACE: Final = " \t\n\r\x0b\x0c"
@@ -69,6 +71,11 @@ class TokenMap:
     @property
     def special_ids(self) -> frozenset[int]:
         return frozenset(self.specials.values())
+
+    @cached_property
+    def table(self) -> TokenTable | None:
+        """The bytes of all tokens, for decoding many ids at once; None if the ids are too far apart for a table."""
+        return make_table(self.token_of_id, self.special_ids)
 
 
 def read_map(raw: bytes, *, where: str, expected_digest: str | None = None) -> TokenMap:

@@ -9,9 +9,12 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from leafgate.model.errors import IdsError, TextError
 from leafgate.model.leaf import ACCEPTED, Level, Reason, Verdict, is_digest, parse_digest
-from leafgate.tokens.encoder import Encoder, classify_ids
+from leafgate.tokens.encoder import Encoder, classify_ids, encode_array
+from leafgate.tokens.ids import TokenIds
 from leafgate.tokens.normalize import normalize
 
 # Ids per call into C: one call on a list of millions would block every thread of the process.
@@ -40,6 +43,8 @@ def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its orde
         return "bad-text"
     if len(ids) > len(raw) + encoder.map.has_prefix:
         return "too-many-ids"
+    if isinstance(ids, TokenIds):
+        return _find_reason_in_array(encoder, text, raw, ids, level)
     if level == "trust":
         return next(filter(None, (_wrong_element(encoder, part) for part in _parts(ids))), None)
     try:
@@ -51,6 +56,19 @@ def _find_reason(  # noqa: PLR0911  one exit per reason of spec 5.7, in its orde
     if _holds_boolean(encoder, raw, ids):
         return "not-integer"
     if level == "canonical" and not _is_canonical(encoder, text, ids):
+        return "non-canonical"
+    return None
+
+
+def _find_reason_in_array(encoder: Encoder, text: str, raw: bytes, ids: TokenIds, level: Level) -> Reason | None:
+    """The same for ids in an array, without a list of them, as long as nothing is wrong."""
+    table = encoder.map.table if encoder.map.kind == "byte_level" else None
+    if table is None:
+        return _find_reason(encoder, text, ids.as_list(), level, None)
+    is_right = table.holds(ids.array) if level == "trust" else table.spells(ids.array, raw)
+    if not is_right:
+        return classify_ids(encoder.map, ids.as_list()) or "text-mismatch"
+    if level == "canonical" and not _is_canonical_array(encoder, text, ids):
         return "non-canonical"
     return None
 
@@ -101,6 +119,13 @@ def _is_canonical(encoder: Encoder, text: str, ids: Sequence[Any]) -> bool:
         return False
     pairs = zip(_parts(canonical), _parts(ids), strict=False)
     return len(canonical) == len(ids) and all(ours == list(theirs) for ours, theirs in pairs)
+
+
+def _is_canonical_array(encoder: Encoder, text: str, ids: TokenIds) -> bool:
+    try:
+        return np.array_equal(encode_array(encoder, text), ids.array)
+    except TextError:
+        return False
 
 
 def _parts(ids: Sequence[Any]) -> Iterator[Sequence[Any]]:

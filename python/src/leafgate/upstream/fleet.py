@@ -11,6 +11,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from leafgate.codec.negotiate import LEAF_EXTENSION
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import CacheHint, Intake, OfferKind, Offers, ServerInstance, ToolListing
@@ -176,7 +177,12 @@ class Fleet:
         return server_of_uri(uri, resources, templates, self.servers_with("resources"))
 
     def servers_with(self, capability: str) -> Sequence[str]:
-        return [name for name, m in self._members.items() if declares(m.capabilities, capability)]
+        return [name for name, m in self._members.items() if self._has(m, capability)]
+
+    def _has(self, member: SupervisedServer, capability: str) -> bool:
+        """Whether a server declares it. One that has sent a leaf may follow a wish, whatever it declares."""
+        shows_it = capability == LEAF_EXTENSION and member.has_shown_leaf
+        return shows_it or declares(member.capabilities, capability)
 
     async def watch(self, server: str, uri: str) -> None:
         await self.member(server).watch(uri)

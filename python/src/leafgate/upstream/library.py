@@ -16,6 +16,8 @@ from mcp import Client, ClientSession
 from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND, ServerCapabilities
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+from leafgate.codec.leaf import has_codec_meta
+from leafgate.codec.negotiate import LEAF_EXTENSION
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import CacheHint, OfferKind, Offers, ServerInstance, ToolListing
@@ -228,6 +230,7 @@ class McpClientUpstream(UpstreamMethods):
         self._name = name
         self._connection = session
         self._timeout = timeout
+        self._has_shown_leaf = False
 
     async def list_kind(self, kind: OfferKind) -> Sequence[ToolListing]:
         capabilities = self._capabilities()
@@ -254,6 +257,7 @@ class McpClientUpstream(UpstreamMethods):
         if check_type(raw) == "input_required" and capabilities is None:
             detail = f"{self._name or 'the server'} needs input, and there is no client to ask"
             raise UpstreamFailure("UPSTREAM_ERROR", detail)
+        self._has_shown_leaf = self._has_shown_leaf or (method == "tools/call" and has_codec_meta(raw))
         return raw
 
     def server_of_resource(self, uri: str) -> str | None:
@@ -265,7 +269,8 @@ class McpClientUpstream(UpstreamMethods):
             is_declared = declares(self._capabilities(), capability)
         except UpstreamFailure:
             is_declared = False
-        return [self._name] if is_declared else []
+        shows_it = capability == LEAF_EXTENSION and self._has_shown_leaf
+        return [self._name] if is_declared or shows_it else []
 
     async def watch(self, server: str, uri: str) -> None:
         """Subscribe the session. Its owner receives the updates, and passes them on (docs/library.md)."""

@@ -25,6 +25,7 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from leafgate.clean.sanitize import sanitize_text
+from leafgate.codec.leaf import has_codec_meta
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import TASKS, CacheHint, Intake, OfferKind, ServerInstance
@@ -198,6 +199,7 @@ class SupervisedServer:
         self.capabilities = types.ServerCapabilities()
         self.instructions = ""
         self._has_early_tasks = False
+        self.has_shown_leaf = False  # on the present connection
         self._end_reason = ""  # of the last connection, in the gateway's own words
         self.last_failure: str | None = None  # for operators: it may quote the server, with its secrets
         self.exit_code: int | None = None  # of the last process, if it ended by itself
@@ -262,9 +264,11 @@ class SupervisedServer:
         self._under_way += 1
         try:
             with note_refusal() as refusal, self._back.open_to(client):
-                return await self._request_until_complete(
+                raw = await self._request_until_complete(
                     connection.session, method, add_client_params(method, params, client), client
                 )
+                self.has_shown_leaf = self.has_shown_leaf or (method == "tools/call" and has_codec_meta(raw))
+                return raw
         except Exception as error:
             failure = classify(error, refusal.status)
             if refusal.is_too_large:
@@ -362,7 +366,7 @@ class SupervisedServer:
         end = ServerEnd()
         self._life_id = secrets.token_hex(8)
         self._back.start()
-        came_up = False
+        self.has_shown_leaf = came_up = False
         client = Client(
             open_streams(self.spec, ended, self._intake, end, self._routes),
             message_handler=self._on_message,

@@ -1,4 +1,4 @@
-// The tools that gain most from sending their own ids. In: the list, dearest first. Out: rows of a table.
+// The tools whose own ids would save the gateway most time. In: the list, the most first. Out: rows of a table.
 
 import { byId, element } from "/dashboard/element.js";
 import { keptRows } from "/dashboard/rows.js";
@@ -12,8 +12,9 @@ export function graduates() {
   };
 }
 
-function row({ server, tool, blocks, tokens, seconds }) {
+function row({ server, tool, blocks, tokens, seconds, saves }) {
   const number = (text) => element("td", { class: "number" }, text);
   const named = element("th", { scope: "row" }, tool, element("span", { class: "of" }, server));
-  return element("tr", {}, named, number(count(blocks)), number(brief(tokens)), number(duration(seconds)));
+  const numbers = [count(blocks), brief(tokens), duration(seconds), duration(saves)].map(number);
+  return element("tr", {}, named, ...numbers);
 }
