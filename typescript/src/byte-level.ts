@@ -53,7 +53,10 @@ export class ByteLevelEncoding implements Encoding {
   /** Cuts this part into the matches of one stage and the gaps between them; the next stage cuts each of these. */
   private cut(bytes: Uint8Array, start: number, end: number, stage: number, out: number[]): void {
     const pieceEnd = this.stages[stage];
-    if (pieceEnd === undefined) return this.addPiece(bytes, start, end, out);
+    if (pieceEnd === undefined) {
+      this.addPiece(bytes, start, end, out);
+      return;
+    }
     let gap = start;
     for (let at = start; at < end; ) {
       const stop = pieceEnd(bytes, at, end);
