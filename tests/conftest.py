@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 from gateways import SERVERS
-from warm_python import PYTHON
+from warm_python import PYTHON, wait_until_loaded
+
+
+def pytest_collection_finish() -> None:
+    """Wait for what the servers of tests share: servers must start within some seconds."""
+    wait_until_loaded()
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+import warm_start  # noqa: F401  once, for all workers
 from hypothesis import settings
 from redis_server import RedisServer, redis_server
 
@@ -52,6 +54,12 @@ def redis(redis_process: RedisServer) -> RedisServer:
     """A Redis server that holds nothing."""
     redis_process.empty()
     return redis_process
+
+
+def pytest_collection_finish() -> None:
+    """Wait for what the servers of tests share, if tests have any: servers must start within some seconds."""
+    if warm_python := sys.modules.get("warm_python"):
+        warm_python.wait_until_loaded()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -1,8 +1,9 @@
-"""Waits for commands on a socket, and forks a process for each. See warm_python, which starts it.
+"""Waits for commands on a socket, and forks a process for each. See warm_start and warm_python.
 
 A connection is one command: its words, folder and environment as JSON, after the length of that text in four bytes,
 with the files for its input, output and errors. The answers are its process id and, later, its exit code. A byte on
-the connection is the number of a signal for the command; at the end of the connection the command is killed.
+the connection is the number of a signal for the command; at the end of the connection the command is killed. An
+empty text is answered once everything is loaded.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class Forks:
         connection, _ = self._listener.accept()
         size, files, _, _ = socket.recv_fds(connection, 4, 3)
         command = _read(connection, int.from_bytes(size, "big"))
+        if not command:
+            _answer(connection, os.getpid())
+            connection.close()
+            return
         pid = os.fork()
         if pid == 0:
             self._sources.close()
@@ -94,7 +99,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _answer(connection: socket.socket, number: int) -> None:
-    with contextlib.suppress(OSError, ValueError):  # its other end, or it, is closed
+    with contextlib.suppress(OSError):  # it has hung up
         connection.sendall(f"{number}\n".encode())
 
 
@@ -115,19 +120,17 @@ def run(command: dict[str, Any], files: list[int]) -> NoReturn:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    # ruff: disable[SIM115]
     # New objects: those of this process know what kind of file was there before, such as one that can seek.
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["env"])
     code = _run_words(command["words"])
-    with contextlib.suppress(OSError, ValueError):  # its other end, or it, is closed
-        sys.stdout.flush()
-    with contextlib.suppress(OSError, ValueError):  # its other end, or it, is closed
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # its other end, or it, is closed
+            stream.flush()
     os._exit(code)  # freeing the maps would take longer than most commands
 
 
@@ -158,7 +161,8 @@ def _run_words(words: list[str]) -> int:
 
 if __name__ == "__main__":
     listener, launcher = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
-    select.select([listener, sys.stdin], [], [])
-    import_module("warm_imports").load()  # not before there is a command
+    if listener not in select.select([listener, sys.stdin], [], [])[0]:
+        sys.exit()  # a test run without commands
+    import_module("warm_imports").load()
     sys.executable = launcher
     Forks(listener).serve()

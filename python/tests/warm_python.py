@@ -3,8 +3,7 @@
 
 Both ask one process (warm_process), which forks a process for each command. Each command has its own input, output,
 folder and environment, as from a shell. This saves a second of imports, and as much for the maps, hundreds of times.
-That process loads all this with the first command, and ends with the process that imported this module first: the
-workers of a test run share it.
+That process (see warm_start) loads all this when this module is imported, so tests without commands do not pay for it.
 
 A command of PYTHON has a small process in front of it (warm_launcher), which passes signals on and ends as the command
 does. Tests of processes themselves (signals, orphans, hash seeds) use sys.executable.
@@ -12,48 +11,38 @@ does. Tests of processes themselves (signals, orphans, hash seeds) use sys.execu
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-HERE = Path(__file__).parent
+from warm_start import FOLDER
+
 SECONDS = 120
-FOLDER_VARIABLE = "WARM_PYTHON"
-
-
-def _start_once() -> Path:
-    """The folder of the process, which is started if no process above this one has done so."""
-    if folder := os.environ.get(FOLDER_VARIABLE):
-        return Path(folder)
-    made = Path(tempfile.mkdtemp(prefix="warm-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    launcher = made / "python"
-    launcher.write_text(f"#!{sys.executable} -IS\n{(HERE / 'warm_launcher.py').read_text(encoding='utf-8')}")
-    launcher.chmod(0o755)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(made / "socket"))
-        listener.listen(1024)
-        words = [sys.executable, str(HERE / "warm_process.py"), str(listener.fileno()), str(launcher)]
-        # It ends with its input, a pipe that this process holds.
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
-    atexit.register(process.communicate)
-    os.environ[FOLDER_VARIABLE] = str(made)
-    return made
-
-
-FOLDER = _start_once()
 PYTHON = str(FOLDER / "python")
+
+
+def _connect(command: bytes, files: Sequence[int]) -> socket.socket:
+    asks = socket.socket(socket.AF_UNIX)
+    asks.settimeout(SECONDS)
+    asks.connect(str(FOLDER / "socket"))
+    socket.send_fds(asks, [len(command).to_bytes(4, "big")], files)
+    asks.sendall(command)
+    return asks
+
+
+_loading = _connect(b"", [])  # no command: it is answered once everything is loaded
+
+
+def wait_until_loaded() -> None:
+    """Wait, so that the time for loading does not count as that of the first server to start."""
+    _loading.recv(16)
 
 
 class BackgroundProcess:
@@ -107,9 +96,4 @@ def start_process(
 ) -> BackgroundProcess:
     """Run a script, a module or code, with these files as its input, output and errors."""
     command = json.dumps({"words": words, "folder": str(folder), "env": {**env}}).encode()
-    asks = socket.socket(socket.AF_UNIX)
-    asks.settimeout(SECONDS)
-    asks.connect(str(FOLDER / "socket"))
-    socket.send_fds(asks, [len(command).to_bytes(4, "big")], files)
-    asks.sendall(command)
-    return BackgroundProcess(asks)
+    return BackgroundProcess(_connect(command, files))

@@ -24,23 +24,12 @@ def person(tmp_path: Path) -> Person:
 
 def test_it_runs_from_end_to_end_and_writes_its_files(person: Person) -> None:
     out = person.folder / "results"
-    words = [
-        "bench",
-        "leaf",
-        "--quick",
-        "--size",
-        "100",
-        "--size",
-        "32768",
-        "--rounds",
-        "1",
-        "--json",
-        "--out",
-        str(out),
-    ]
+    words = ["bench", "leaf", "--quick", "--size", "100", "--size", "32768", "--rounds", "1", "--json", "--out"]
     env = {**os.environ, "HOME": str(person.home)}
     # Not a fork: it measures the processes that it starts.
-    ran = subprocess.run([PROGRAM, *words], cwd=person.folder, env=env, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [PROGRAM, *words, out], cwd=person.folder, env=env, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     assert "round 1 of at most 1" in ran.stderr
