@@ -34,7 +34,7 @@ ABOUT = """# Maps and the original engines
 
 Made by `just maps-report`, on {texts} texts (`leafgate/maps/corpus.py`): every tokenizer below is built into a map, and
 the map's ids are compared with those of the original engine (Hugging Face's tokenizers, tiktoken or sentencepiece),
-without its special tokens ([spec 5.9](../spec/5-leaf-tokens.md)). A number is how many texts have other ids. "No ids" are
+without special tokens ([spec 5.9](../spec/5-leaf-tokens.md)). A number is how many texts have other ids; "no ids" are
 texts that have no tokenization under the map (U+2581 under metaspace). The check column is how many of the texts have
 ids that the canonical check accepts. Packed is the size of the map as gzip.
 

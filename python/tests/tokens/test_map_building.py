@@ -222,12 +222,19 @@ def test_stages_of_splitting() -> None:
 
 def test_added_tokens_of_white_space_are_found_in_texts_and_others_are_special() -> None:
     original = trained(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False))
-    original.add_tokens([tokenizers.AddedToken(" " * 7, normalized=False), tokenizers.AddedToken(" " * 9)])
+    original.add_tokens([tokenizers.AddedToken(" " * size, normalized=False) for size in (7, 9)])
     parts = read(document(original))
     assert parts.added == ("\u0120" * 7, "\u0120" * 9)
     assert "<tool>" in parts.specials
     for text in ("a" + " " * 7 + "b", " " * 16, " " * 20 + "x"):
         assert built(parts).encode(text) == original.encode(text, add_special_tokens=False).ids
+
+
+def test_added_tokens_that_are_found_in_two_passes_are_refused() -> None:
+    original = trained(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False))
+    original.add_tokens([tokenizers.AddedToken(" " * 7, normalized=False), tokenizers.AddedToken(" " * 9)])
+    with pytest.raises(MapInvalidError, match="normalized"):
+        read(document(original))
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class ByteLevelEncoder:
         return ranks if ids is None else [ids[rank] for rank in ranks]
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        if self.map.id_of_rank is not None:
+        if self.map.id_of_rank is not None or self.map.added:  # tiktoken does not have all of these ids
             return _join_tokens(self.map, ids)
         try:
             return self._tiktoken.decode_bytes(ids)

@@ -234,6 +234,8 @@ class TokenizerJson:
             else:
                 self._check_flags(row)
                 added[content] = row["id"]
+        if len({bool(row.get("normalized")) for row in rows if row["content"] in added}) > 1:
+            raise self.refuse("some of its added tokens are found before all others (`normalized` differs)")
         return specials, added
 
     def _check_flags(self, row: Mapping[str, Any]) -> None:
