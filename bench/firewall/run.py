@@ -22,6 +22,7 @@ from typing import Any
 
 from leafgate.clean.cleaner import Cleaner
 from leafgate.gateway.deliver import Delivery, deliver_result, view
+from leafgate.gateway.leaf_checks import LeafChecks
 from leafgate.maps.files import CARD_MAP, MapFiles
 from leafgate.model.envelope import Origin
 from leafgate.model.request import Request
@@ -48,7 +49,7 @@ def make_door(count: Callable[[str], int]) -> Delivery:
         clean=Cleaner(),
         count=count,
         budget=800,
-        level="canonical",
+        checks=LeafChecks("canonical"),
         encoder_of=MapFiles().prepare,
     )
 

@@ -186,8 +186,8 @@ def _warning(figures: Figures) -> Iterator[str]:
 def _goal(goal: Goal) -> str:
     verdict = "met" if goal.is_met else "MISSED"
     return (
-        f"Goal {verdict}: {goal.way.title}, {_TITLES[goal.measure]}: {goal.ratio.median:.2f}x of {goal.against.title} at "
-        f"{size_words(goal.size)} (at most {goal.most:g}x was wanted; half of the rounds were within "
+        f"Goal {verdict}: {goal.way.title}, {_TITLES[goal.measure]}: {goal.ratio.median:.2f}x of {goal.against.title} "
+        f"at {size_words(goal.size)} (at most {goal.most:g}x was wanted; half of the rounds were within "
         f"{goal.ratio.low:.2f} and {goal.ratio.high:.2f})."
     )
 
@@ -272,8 +272,8 @@ def summarize(figures: Figures) -> list[str]:
     for way in (PACKED, SAMPLED, DECODE):
         ratio, codec = (figures.ratio(size, way.key, measure).median for measure in ("gateway_cpu", "codec"))
         words.append(
-            f"**{way.title}** at {size_words(size)}: {ratio:.2f} of the tiktoken shim's whole call; the work on ids alone "
-            f"{codec:.2f} of tokenizing."
+            f"**{way.title}** at {size_words(size)}: {ratio:.2f} of the tiktoken shim's whole call; the work on ids "
+            f"alone {codec:.2f} of tokenizing."
         )
     if FAST_SHIM.key in figures.ways:
         ratio = figures.ratio(size, PACKED.key, "gateway_cpu", FAST_SHIM.key)

@@ -19,6 +19,7 @@ from leafgate.clean.cleaner import Cleaner
 from leafgate.clean.sanitize import SanitizePolicy
 from leafgate.codec.leaf import wrap_tool_call
 from leafgate.gateway.deliver import Delivery, deliver_result, deliver_text
+from leafgate.gateway.leaf_checks import LeafChecks
 from leafgate.gateway.workload import SHARE_BYTES, Workload
 from leafgate.model.envelope import ENVELOPE_META_KEY, Origin
 from leafgate.model.errors import GatewayError
@@ -46,7 +47,7 @@ def door(**more: Any) -> Delivery:
         "clean": Cleaner(),
         "count": count,
         "budget": 800,
-        "level": "canonical",
+        "checks": LeafChecks("canonical"),
         "encoder_of": MAPS.prepare,
     }
     return Delivery(**{**parts, **more})

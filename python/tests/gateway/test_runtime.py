@@ -13,6 +13,7 @@ from conftest import MAPS
 from leafgate.clean.cleaner import Cleaner
 from leafgate.codec.leaf import wrap_tool_call
 from leafgate.gateway.execute import Controls
+from leafgate.gateway.leaf_checks import LeafChecks
 from leafgate.gateway.runtime import GatewayParts, GatewayRuntime
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.leaf import CODEC_META_KEY
@@ -98,7 +99,7 @@ async def test_a_tools_own_error_stays_one() -> None:
 
 async def test_a_secret_cannot_be_recovered_from_ids(toy: Encoder) -> None:
     leafed = wrap_tool_call(text_result(f"the key is {SECRET}"), toy)
-    rig = await Rig({"read_file": leafed}, map_digest=toy.map.digest, level="decode").started()
+    rig = await Rig({"read_file": leafed}, map_digest=toy.map.digest, checks=LeafChecks("decode")).started()
     result = await rig.read_file()
     block = result["content"][0]
     assert SECRET not in json.dumps(result)

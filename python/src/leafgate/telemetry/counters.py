@@ -385,8 +385,8 @@ class LeafTable:
             share = (everything.savable_share or 0.0) if own is None else own
             if sums.blocks["shim"] and share > 0 and not sums.sends_leaves:
                 seconds = sums.seconds["tokenize"]
-                cost = round(seconds, 6), round(seconds * share, 6)
-                graduates.append(Graduate(*name, sums.blocks["shim"], sums.tokens["shim"], *cost))
+                times = round(seconds, 6), round(seconds * share, 6)
+                graduates.append(Graduate(*name, sums.blocks["shim"], sums.tokens["shim"], *times))
         return sorted(graduates, key=lambda each: (-each.saves, -each.tokens, -each.blocks, each.tool))[:GRADUATES]
 
     def _counts_of(self, row: Row) -> tuple[LeafCounts, LeafCounts]:
