@@ -1,6 +1,6 @@
 """Hostile servers and a good one behind one gateway: what the good one's callers notice, and what memory it costs.
 
-    PYTHONPATH=bench:tests .venv/bin/python bench/security/isolation.py [SECONDS [KIND ...]]
+    PYTHONPATH=bench:tests:python/tests .venv/bin/python bench/security/isolation.py [SECONDS [KIND ...]]
 
 Starts gateways, servers and clients, and ends them. The caller of the good server is a process of its own, so that
 the work of the hostile servers' callers is not in its figures. Memory is read from /proc.
@@ -93,18 +93,18 @@ async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
             async with Client(
                 url, mode="legacy", read_timeout_seconds=CALL_SECONDS, elicitation_callback=never_answer
             ) as client:
-                while True:
-                    tool_id = await _find_tool(client, server)
-                    if tool_id is not None:
-                        with suppress(MCPError):
-                            await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
-                        attacks[server] += 1
+                tool_id = await _find_tool(client, server)
+                while tool_id is not None:
+                    with suppress(MCPError):
+                        await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
+                    attacks[server] += 1
                     await anyio.sleep(0.01)
         await anyio.sleep(0.2)
 
 
 async def _find_tool(client: Client, server: str, name: str = "act") -> str | None:
-    page = await client.call_tool("tool_browse", {"path": f"/{server}"})
+    """The id of a tool. By a query: a page of a server with many tools has groups of them."""
+    page = await client.call_tool("tool_browse", {"query": f"{server} {name}"})
     words = "\n".join(block.text for block in page.content if block.type == "text").split()
     return next((word for word in words if word.startswith(f"{server}:{name}#")), None)
 

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from time import thread_time
 from typing import Any, Final, NamedTuple, Self, TextIO
 
 import anyio
@@ -154,13 +155,22 @@ async def _discard(stdout: asyncio.StreamReader) -> None:
 
 async def _messages(stdout: asyncio.StreamReader, receipt: Receipt | None) -> AsyncIterator[SessionMessage]:
     async for line in _lines(stdout, receipt):
+        started = thread_time()
         message = line.refusal if isinstance(line, _LongLine) else _message(line)
+        if receipt is not None and (message is None or _is_charged(line, message)):
+            receipt.spend(thread_time() - started)
         if message is not None:
             yield message
         elif not isinstance(line, _LongLine) and line.strip():
             log.debug("a line on a server's stdout is not a message: %r", line[:200])
             await anyio.lowlevel.checkpoint()  # a server may write nothing else
         del line, message  # they may be large, and the next ones may be long in coming
+
+
+def _is_charged(line: bytes | _LongLine, message: SessionMessage) -> bool:
+    """Whether a server pays for a message with its allowance of time: not for the usual answer to a request."""
+    is_large = isinstance(line, _LongLine) or len(line) >= CHUNK
+    return is_large or not isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError)
 
 
 def _message(line: bytes) -> SessionMessage | None:

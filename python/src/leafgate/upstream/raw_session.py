@@ -106,6 +106,7 @@ class Progress:
                 await self._send(*self._waiting.popleft())
             except Exception as error:
                 log.debug("progress cannot be passed on: %s", type(error).__name__)
+            await anyio.lowlevel.checkpoint()
             if self._taken > FREE_PROGRESS:
                 with anyio.move_on_after(PROGRESS_PAUSE):
                     await self._ending.wait()
