@@ -117,7 +117,7 @@ class Receipt(Protocol):
         """The message is complete, or given up."""
 
     def spend(self, seconds: float) -> None:
-        """So much of the gateway's time was used on the message."""
+        """A step of the event loop, for the message, took so long."""
 
     async def wait_for_turn(self) -> None:
         """Return when more may be received."""
@@ -136,7 +136,7 @@ class Intake(Protocol):
     async def wait_for_space(self) -> None: ...
 
     def spend(self, seconds: float) -> None:
-        """So much of the gateway's time was used on what the server sent."""
+        """A step of the event loop, for what the server sent, took so long."""
 
     def receive(self) -> AbstractContextManager[Receipt]:
         """Inside this context messages are received one after another."""

@@ -205,7 +205,10 @@ class CleanProcess:
         self._link, theirs = socket.socketpair()
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
+                [sys.executable, "-P", "-m", __name__],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
             )
         return self._child, self._link
 

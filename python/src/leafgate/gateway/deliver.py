@@ -475,9 +475,10 @@ def _clean_result(
         "find_violations": find_violations,
         "with_facts": with_facts,
     }
-    is_limited = isinstance(cleaner, LimitedCleaner)
-    screen_it = cleaner.screen if is_limited else partial(screen, cleaner=cleaner)
-    screening = screen_it(blocks, structured, **options)
+    if isinstance(cleaner, LimitedCleaner):
+        screening = cleaner.screen(blocks, structured, **options)
+    else:
+        screening = screen(blocks, structured, cleaner, **options)
     if find_violations is None:
         return _Clean(screening, ledger, is_broken=False, server_meta={})
     if whole is None and "structuredContent" in raw:  # null is a value too

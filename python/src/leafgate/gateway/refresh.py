@@ -103,11 +103,16 @@ class DefinitionScanner:
             if sizes[listing.server] <= MAX_SCANNED:
                 new.setdefault(listing.server, {})[key] = listing.definition
         for server, definitions in new.items():
-            scans |= zip(definitions, self._scan_server(server, [*definitions.values()], names_by_server, names))
+            records = self._scan_server(server, [*definitions.values()], names_by_server, names)
+            scans |= zip(definitions, records, strict=False)  # no records: it took too long
         return scans
 
     def _scan_server(
-        self, server: str, definitions: Sequence[Mapping[str, Any]], by_server: Mapping[str, list[str]], names: ToolNames
+        self,
+        server: str,
+        definitions: Sequence[Mapping[str, Any]],
+        by_server: Mapping[str, list[str]],
+        names: ToolNames,
     ) -> Iterable[ScanRecord]:
         if self._processes is not None and len(definitions) >= PROCESS_FROM:
             try:

@@ -8,7 +8,7 @@ server has a few.
 
 A share is also one of time. All requests share one interpreter, so what a server sends without being asked, and what it
 sends in large, is paid for with an allowance that grows with time. A server that has used up its allowance is read no
-further until it has grown again, while other servers are in use too.
+further until it has grown again, as long as other servers are busy too.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ THREAD_FROM: Final = 8_192
 SHARE_BYTES: Final = 64 * 1024 * 1024
 LARGE_FROM: Final = 1024 * 1024  # smaller results wait for nothing: all calls' small ones fit beside the large ones
 THREADS: Final = 4  # of one server; anyio has 40 for everything else
-# The time of the interpreter that one server may use: so much of every second, so many seconds at once after a rest, and
-# how long it is not read at most. A log line takes 0.5 ms, a result of 1 MB 3 ms.
-TIME_SHARE: Final = 0.05
+# The time of the interpreter that one server may use: so much of every second, so many seconds at once after a rest,
+# and how long it is not read at most. A log line takes 0.5 ms, a result of 1 MB 3 ms.
+TIME_SHARE: Final = 0.03
 TIME_AT_ONCE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
-IN_USE_SECONDS: Final = 1.0  # since its last call; while no other server is in use, none waits for time
+# A step that holds the event loop for longer than this delays all requests that come meanwhile: its cost grows with the
+# square of its length.
+SHORT_STEP: Final = 0.002
+BUSY_CALLS: Final = 10  # of other servers within a second; while there are fewer, no server waits for time
 
 _PLAIN: Final = frozenset((int, float, bool, type(None)))
 
@@ -86,7 +89,7 @@ class Receipt:
         self.size = 0
 
     def spend(self, seconds: float) -> None:
-        """So much of the gateway's time was used on the message."""
+        """A step of the event loop, for the message, took so long."""
         self._share.spend(seconds)
 
     async def wait_for_turn(self) -> None:
@@ -98,9 +101,9 @@ class Receipt:
 class ServerShare:
     """One server's share: implements Intake. A result larger than `limit` is worked on alone."""
 
-    def __init__(self, limit: int = SHARE_BYTES, *, is_alone: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, limit: int = SHARE_BYTES, are_others_busy: Callable[[], bool] = lambda: True) -> None:
         self.limit = limit
-        self._is_alone = is_alone  # whether no other server is in use
+        self._are_others_busy = are_others_busy
         self.time = TimeAllowance()
         self.dropped: Counter[str] = Counter()  # by kind: notifications that were not passed on
         self._threads: anyio.CapacityLimiter | None = None
@@ -117,8 +120,8 @@ class ServerShare:
         return self._demand >= self.limit or self.time.is_overdrawn
 
     def spend(self, seconds: float) -> None:
-        """So much of the interpreter's time was used on what the server sent."""
-        self.time.spend(seconds)
+        """One step of the event loop, for what the server sent, took so long."""
+        self.time.spend(seconds * max(1.0, seconds / SHORT_STEP))
 
     @property
     def held(self) -> int:
@@ -185,8 +188,8 @@ class ServerShare:
         await self.wait_until(lambda: self._demand < self.limit)
 
     async def wait_for_time(self) -> None:
-        """Return when the server's allowance of time is no longer overdrawn, at once if no other server is in use."""
-        if self.time.is_overdrawn and not self._is_alone():
+        """Return when the server's allowance of time is no longer overdrawn, at once if no other server is busy."""
+        if self.time.is_overdrawn and self._are_others_busy():
             await anyio.sleep(self.time.pause())
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -206,7 +209,7 @@ class ServerShare:
         if self._threads is None:  # a limiter belongs to an event loop, and a share may be made before there is one
             self._threads = anyio.CapacityLimiter(THREADS)
         value, seconds = await to_thread.run_sync(_measure, work, limiter=self._threads)
-        self.spend(seconds)
+        self.time.spend(seconds)
         return value
 
     def _add_demand(self, size: int) -> None:
@@ -225,23 +228,23 @@ class Workload:
     def __init__(self, limit: int = SHARE_BYTES) -> None:
         self._limit = limit
         self._shares: dict[str, ServerShare] = {}
-        self._called_at: dict[str, float] = {}
+        self._calls: dict[str, deque[float]] = {}  # by server: when its latest calls were made
 
     def share_of(self, server: str) -> ServerShare:
         """The share of a server; made when it is first asked for."""
         share = self._shares.get(server)
         if share is None:
-            share = ServerShare(self._limit, is_alone=partial(self._is_alone, server))
-            self._shares[server] = share
+            share = self._shares[server] = ServerShare(self._limit, partial(self._are_others_busy, server))
         return share
 
     def note_call(self, server: str) -> None:
         """A request is sent to this server."""
-        self._called_at[server] = monotonic()
+        self._calls.setdefault(server, deque(maxlen=BUSY_CALLS)).append(monotonic())
 
-    def _is_alone(self, server: str) -> bool:
-        since = monotonic() - IN_USE_SECONDS
-        return not any(at > since for name, at in self._called_at.items() if name != server)
+    def _are_others_busy(self, server: str) -> bool:
+        since = monotonic() - 1
+        calls = (at for name, times in self._calls.items() if name != server for at in times)
+        return sum(at > since for at in calls) >= BUSY_CALLS
 
     def held(self) -> dict[str, int]:
         """By server: the bytes of answers that the gateway holds now."""

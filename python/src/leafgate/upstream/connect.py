@@ -85,7 +85,7 @@ MOST_LINES: Final = 200  # of one server that are logged in a second
 LAST_LINE_SECONDS: Final = 0.5
 # A server that writes more than so many bytes in a second is read with pauses: 64 KiB, then the next pause.
 FREE_STDERR: Final = 1024 * 1024
-STDERR_PAUSE: Final = 0.05
+STDERR_PAUSE: Final = 0.002
 _CHUNK: Final = 65_536
 _NODE_VERSION: Final = re.compile(r"Node\.js v[0-9.]+")  # the last line of every Node.js program that crashes
 _NODE_ERROR: Final = re.compile(r"\w*Error\b.*")

@@ -258,7 +258,7 @@ _TAIL: Final = re.compile(rb"[\]}\"0-9el]((?:\s*,\s*" + _TEXT + rb"\s*:\s*" + _S
 _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 
 
-def find_answer_id(line: bytes) -> int | None:
+def find_answer_id(line: bytes | bytearray) -> int | None:
     """The id of the request that a malformed message answers; None if it is cut off, or is not an answer.
 
     The requests of a gateway have numbers as their ids.
