@@ -50,12 +50,13 @@ class GoodCalls:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the good calls, the gateway's peak of memory in MB, the answered calls of hostile servers, and the shares
-    of the time that the gateway's event loop worked, and waited for a core of the machine."""
+    """A run: the good calls, the gateway's peak of memory in MB, the calls of each hostile server and those that were
+    answered, and the shares of the time that the gateway's event loop worked, and waited for a core."""
 
     good: GoodCalls
     peak_megabytes: int
-    attacks: Mapping[str, int]
+    called: Mapping[str, int]
+    answered: Mapping[str, int]
     busy: float
     waiting: float
 
@@ -67,16 +68,16 @@ def run(seconds: float, hostile: tuple[str, ...] = HOSTILE, env: Mapping[str, st
         with gateway_on_http("--config", str(config), "--log-level", "error") as gateway:
             url, pid = f"{gateway.url}/mcp", gateway.process.pid
             with _start("--attack", url, *hostile) as attackers:
-                if hostile:
-                    time.sleep(min(3.0, seconds / 4))  # until they are at it
+                assert attackers.stdout is not None
+                attackers.stdout.readline()  # every hostile server is being called
                 started, before = time.monotonic(), _scheduled(pid)
                 with _start("--client", url, str(seconds)) as caller:
                     fields = json.loads(caller.communicate()[0])
                 busy, waiting = (after - first for first, after in zip(before, _scheduled(pid), strict=True))
                 took = time.monotonic() - started
-                attacks = json.loads(attackers.communicate(b"\n")[0])
+                called, answered = json.loads(attackers.communicate(b"\n")[0])
             good = GoodCalls(fields["calls"], fields["lost"], tuple(sorted(fields["milliseconds"])))
-            return Run(good, _peak_megabytes(pid), attacks, busy / took, waiting / took)
+            return Run(good, _peak_megabytes(pid), called, answered, busy / took, waiting / took)
 
 
 @contextmanager
@@ -94,20 +95,23 @@ def _start(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 # The callers of hostile servers
 
 
-async def _attack(url: str, hostile: tuple[str, ...]) -> dict[str, int]:
-    """Call the hostile servers until standard input has a line, or ends."""
+async def _attack(url: str, hostile: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """Call the hostile servers until standard input has a line, or ends. Writes a line when all are being called."""
     os.nice(10)
-    attacks: dict[str, int] = dict.fromkeys(hostile, 0)
+    called, answered = dict.fromkeys(hostile, 0), dict.fromkeys(hostile, 0)
     async with anyio.create_task_group() as group:
         for server in hostile:
-            group.start_soon(_call_hostile, url, server, attacks)
+            group.start_soon(_call_hostile, url, server, called, answered)
+        while not all(called.values()):  # noqa: ASYNC110  nothing else waits for it
+            await anyio.sleep(0.05)
+        print(flush=True)
         await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         group.cancel_scope.cancel()
-    return attacks
+    return called, answered
 
 
-async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
-    """Call the tool of a hostile server again and again. Counts the calls that were answered, in whatever way."""
+async def _call_hostile(url: str, server: str, called: dict[str, int], answered: dict[str, int]) -> None:
+    """Call the tool of a hostile server again and again. Counts the calls, and those that were answered in any way."""
 
     async def never_answer(*args: Any) -> Any:
         await anyio.sleep_forever()
@@ -119,9 +123,10 @@ async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
             ) as client:
                 tool_id = await _find_tool(client, server)
                 while tool_id is not None:
+                    called[server] += 1
                     with suppress(MCPError):
                         await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
-                    attacks[server] += 1
+                    answered[server] += 1
                     await anyio.sleep(0.01)
         await anyio.sleep(0.2)
 
@@ -220,7 +225,7 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
     ratios = [""] * len(rows)
     for at, share in enumerate((0.5, 0.99)):
         ratios[at] = f"{beside.good.percentile(share) / alone.good.percentile(share):.1f}"
-    attacks = ", ".join(f"{server} {times}" for server, times in beside.attacks.items())
+    attacks = ", ".join(f"{server} {times}" for server, times in beside.answered.items())
     return Section(
         title="Isolation of servers",
         method=(
@@ -245,8 +250,8 @@ def main() -> None:
         print(json.dumps(anyio.run(_call_good, sys.argv[2], float(sys.argv[3]))))
         return
     if sys.argv[1:2] == ["--attack"]:
-        attacks = anyio.run(_attack, sys.argv[2], tuple(sys.argv[3:]), backend_options={"use_uvloop": True})
-        print(json.dumps(attacks))
+        counts = anyio.run(_attack, sys.argv[2], tuple(sys.argv[3:]), backend_options={"use_uvloop": True})
+        print(json.dumps(counts))
         return
     words = sys.argv[1:]
     section = measure(float(words[0]) if words else 120, tuple(words[1:]) or HOSTILE)
