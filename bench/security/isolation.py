@@ -1,9 +1,10 @@
 """Hostile servers and a good one behind one gateway: what the good one's callers notice, and what memory it costs.
 
-    PYTHONPATH=bench:tests .venv/bin/python bench/security/isolation.py [SECONDS [KIND ...]]
+    PYTHONPATH=bench:tests:python/tests .venv/bin/python bench/security/isolation.py [SECONDS [KIND ...]]
 
-Starts gateways, servers and clients, and ends them. The caller of the good server is a process of its own, so that
-the work of the hostile servers' callers is not in its figures. Memory is read from /proc.
+Starts gateways, servers and clients, and ends them. The caller of the good server is a process of its own, and so are
+the callers of the hostile ones. These have a low priority: they would be on other machines. Memory, and for how long
+the gateway waited for a core, are read from /proc.
 """
 
 from __future__ import annotations
@@ -49,11 +50,15 @@ class GoodCalls:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the good calls, the gateway's peak of memory in MB, and how the calls of hostile servers ended."""
+    """A run: the good calls, the gateway's peak of memory in MB, the calls of each hostile server and those that were
+    answered, and the shares of the time that the gateway's event loop worked, and waited for a core."""
 
     good: GoodCalls
     peak_megabytes: int
-    attacks: Mapping[str, int]
+    called: Mapping[str, int]
+    answered: Mapping[str, int]
+    busy: float
+    waiting: float
 
 
 def run(seconds: float, hostile: tuple[str, ...] = HOSTILE, env: Mapping[str, str] | None = None) -> Run:
@@ -61,29 +66,52 @@ def run(seconds: float, hostile: tuple[str, ...] = HOSTILE, env: Mapping[str, st
     with TemporaryDirectory() as folder, _http_server(env or {}) as port:
         config = _write_config(Path(folder), hostile, port, env or {})
         with gateway_on_http("--config", str(config), "--log-level", "error") as gateway:
-            url = f"{gateway.url}/mcp"
-            good = anyio.run(_attack, url, hostile, seconds, backend_options={"use_uvloop": True})
-            return Run(good[0], _peak_megabytes(gateway.process.pid), good[1])
+            url, pid = f"{gateway.url}/mcp", gateway.process.pid
+            with _start("--attack", url, *hostile) as attackers:
+                assert attackers.stdout is not None
+                attackers.stdout.readline()  # every hostile server is being called
+                started, before = time.monotonic(), _scheduled(pid)
+                with _start("--client", url, str(seconds)) as caller:
+                    fields = json.loads(caller.communicate()[0])
+                busy, waiting = (after - first for first, after in zip(before, _scheduled(pid), strict=True))
+                took = time.monotonic() - started
+                called, answered = json.loads(attackers.communicate(b"\n")[0])
+            good = GoodCalls(fields["calls"], fields["lost"], tuple(sorted(fields["milliseconds"])))
+            return Run(good, _peak_megabytes(pid), called, answered, busy / took, waiting / took)
 
 
-async def _attack(url: str, hostile: tuple[str, ...], seconds: float) -> tuple[GoodCalls, dict[str, int]]:
-    attacks: dict[str, int] = dict.fromkeys(hostile, 0)
+@contextmanager
+def _start(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this file, which prints JSON at its end."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, __file__, *words], stdin=pipe, stdout=pipe, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+# The callers of hostile servers
+
+
+async def _attack(url: str, hostile: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """Call the hostile servers until standard input has a line, or ends. Writes a line when all are being called."""
+    os.nice(10)
+    called, answered = dict.fromkeys(hostile, 0), dict.fromkeys(hostile, 0)
     async with anyio.create_task_group() as group:
         for server in hostile:
-            group.start_soon(_call_hostile, url, server, attacks)
-        if hostile:
-            await anyio.sleep(min(3.0, seconds / 4))  # until they are at it
-        command = [sys.executable, __file__, "--client", url, str(seconds)]
-        done = await anyio.run_process(
-            command, stderr=None, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        )
+            group.start_soon(_call_hostile, url, server, called, answered)
+        while not all(called.values()):  # noqa: ASYNC110  nothing else waits for it
+            await anyio.sleep(0.05)
+        print(flush=True)
+        await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         group.cancel_scope.cancel()
-    fields = json.loads(done.stdout)
-    return GoodCalls(fields["calls"], fields["lost"], tuple(sorted(fields["milliseconds"]))), attacks
+    return called, answered
 
 
-async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
-    """Call the tool of a hostile server again and again. Counts the calls that were answered, in whatever way."""
+async def _call_hostile(url: str, server: str, called: dict[str, int], answered: dict[str, int]) -> None:
+    """Call the tool of a hostile server again and again. Counts the calls, and those that were answered in any way."""
 
     async def never_answer(*args: Any) -> Any:
         await anyio.sleep_forever()
@@ -93,18 +121,19 @@ async def _call_hostile(url: str, server: str, attacks: dict[str, int]) -> None:
             async with Client(
                 url, mode="legacy", read_timeout_seconds=CALL_SECONDS, elicitation_callback=never_answer
             ) as client:
-                while True:
-                    tool_id = await _find_tool(client, server)
-                    if tool_id is not None:
-                        with suppress(MCPError):
-                            await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
-                        attacks[server] += 1
+                tool_id = await _find_tool(client, server)
+                while tool_id is not None:
+                    called[server] += 1
+                    with suppress(MCPError):
+                        await client.call_tool("tool_execute", {"tool_id": tool_id, "args": {}})
+                    answered[server] += 1
                     await anyio.sleep(0.01)
         await anyio.sleep(0.2)
 
 
 async def _find_tool(client: Client, server: str, name: str = "act") -> str | None:
-    page = await client.call_tool("tool_browse", {"path": f"/{server}"})
+    """The id of a tool. By a query: a page of a server with many tools has groups of them."""
+    page = await client.call_tool("tool_browse", {"query": f"{server} {name}"})
     words = "\n".join(block.text for block in page.content if block.type == "text").split()
     return next((word for word in words if word.startswith(f"{server}:{name}#")), None)
 
@@ -166,6 +195,12 @@ def _write_config(folder: Path, hostile: tuple[str, ...], port: int, env: Mappin
     return file
 
 
+def _scheduled(pid: int) -> tuple[float, float]:
+    """The seconds that the main thread of a process ran so far, and waited for a core."""
+    ran, waited, _ = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
 def _peak_megabytes(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) // 1024
@@ -184,11 +219,13 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
         ("calls", *(str(each.good.calls) for each in (alone, beside))),
         ("answers lost", *(str(each.good.lost) for each in (alone, beside))),
         ("peak memory of the gateway", *(f"{each.peak_megabytes} MB" for each in (alone, beside))),
+        ("event loop: works", *(f"{each.busy:.0%}" for each in (alone, beside))),
+        ("event loop: waits for a core", *(f"{each.waiting:.0%}" for each in (alone, beside))),
     ]
-    ratios = ["", "", "", "", ""]
+    ratios = [""] * len(rows)
     for at, share in enumerate((0.5, 0.99)):
         ratios[at] = f"{beside.good.percentile(share) / alone.good.percentile(share):.1f}"
-    attacks = ", ".join(f"{server} {times}" for server, times in beside.attacks.items())
+    attacks = ", ".join(f"{server} {times}" for server, times in beside.answered.items())
     return Section(
         title="Isolation of servers",
         method=(
@@ -196,7 +233,8 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
             f"beside {len(hostile)} hostile servers that are called all the time. They send texts that are slow to "
             "clean, malformed definitions, large answers and an endless line on stderr, an answer that unpacks to "
             "800 MB, lists that change every 20 ms, questions that are not answered with floods of log lines, and "
-            "floods of progress with malformed answers."
+            "floods of progress with malformed answers. The callers of the hostile servers have a low priority, as "
+            "they would be on other machines."
         ),
         headers=("", "alone", "beside hostile servers", "ratio"),
         rows=tuple((*row, ratio) for row, ratio in zip(rows, ratios, strict=True)),
@@ -210,6 +248,10 @@ def measure(seconds: float = 120, hostile: tuple[str, ...] = HOSTILE) -> Section
 def main() -> None:
     if sys.argv[1:2] == ["--client"]:
         print(json.dumps(anyio.run(_call_good, sys.argv[2], float(sys.argv[3]))))
+        return
+    if sys.argv[1:2] == ["--attack"]:
+        counts = anyio.run(_attack, sys.argv[2], tuple(sys.argv[3:]), backend_options={"use_uvloop": True})
+        print(json.dumps(counts))
         return
     words = sys.argv[1:]
     section = measure(float(words[0]) if words else 120, tuple(words[1:]) or HOSTILE)

@@ -23,8 +23,10 @@ def test_a_good_server_loses_no_answer_beside_hostile_ones() -> None:
     assert result.good.calls > 20
     assert result.good.lost == 0
     assert result.peak_megabytes < PEAK_MEGABYTES
-    # The first call of one may take long; the other attacks by its lists, in which its tool is hard to find.
-    assert {server for server, times in result.attacks.items() if not times} <= {"cleaning", "churn"}
+    assert all(result.called[server] for server in HOSTILE)
+    # A server that sends much is read with pauses, and its calls may take longer than this test.
+    assert result.answered["definitions"]
+    assert result.answered["churn"]
 
 
 def test_failing_calls_do_not_hang_a_gateway_whose_stderr_is_not_read(tmp_path: Path) -> None:

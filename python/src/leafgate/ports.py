@@ -123,6 +123,9 @@ class Receipt(Protocol):
     def clear(self) -> None:
         """The message is complete, or given up."""
 
+    def spend(self, seconds: float) -> None:
+        """A step of the event loop, for the message, took so long."""
+
     async def wait_for_turn(self) -> None:
         """Return when more may be received."""
 
@@ -133,9 +136,14 @@ class Intake(Protocol):
     While the gateway works on too many results of a server, it reads no further ones of that server.
     """
 
-    is_full: bool
+    @property
+    def is_full(self) -> bool:
+        """Whether no further message of the server is read now."""
 
     async def wait_for_space(self) -> None: ...
+
+    def spend(self, seconds: float) -> None:
+        """A step of the event loop, for what the server sent, took so long."""
 
     def receive(self) -> AbstractContextManager[Receipt]:
         """Inside this context messages are received one after another."""

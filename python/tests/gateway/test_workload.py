@@ -6,7 +6,16 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from leafgate.gateway.workload import LARGE_FROM, ServerShare, Workload
+from leafgate.gateway.workload import (
+    BUSY_CALLS,
+    LARGE_FROM,
+    LONGEST_PAUSE,
+    TIME_AT_ONCE,
+    TIME_SHARE,
+    ServerShare,
+    TimeAllowance,
+    Workload,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +139,38 @@ async def test_no_more_comes_while_the_room_is_full() -> None:
         await turns()
         assert came == [["b"]]
         work.ends["b"].set()
+
+
+def test_an_allowance_of_time_is_used_up_and_grows_again() -> None:
+    now = [0.0]
+    time = TimeAllowance(lambda: now[0])
+    time.spend(TIME_AT_ONCE)
+    assert not time.is_overdrawn
+    time.spend(TIME_SHARE)
+    assert time.is_overdrawn
+    assert time.pause() == pytest.approx(1.0)
+    now[0] = 1.1
+    assert time.pause() == 0
+    assert not time.is_overdrawn
+    time.spend(100)
+    assert time.pause() == pytest.approx(LONGEST_PAUSE)
+
+
+async def test_a_server_waits_for_time_only_while_others_are_busy() -> None:
+    workload = Workload()
+    share = workload.share_of("hostile")
+    share.spend(0.1)  # one long step costs more than the same time in short ones
+    assert share.time.pause() == pytest.approx(LONGEST_PAUSE, rel=0.1)
+    for _ in range(2 * BUSY_CALLS):
+        workload.note_call("hostile")
+    with anyio.fail_after(1):
+        await share.wait_for_space()
+    for _ in range(BUSY_CALLS):
+        workload.note_call("good")
+    with anyio.move_on_after(0.05) as waiting:
+        await share.wait_for_space()
+    assert waiting.cancelled_caught
+    assert not workload.share_of("good").is_full
 
 
 async def test_a_server_that_is_full_stops_no_other() -> None:

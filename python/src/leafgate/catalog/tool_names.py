@@ -50,6 +50,9 @@ class ToolNames:
         return owners is not None and server not in owners
 
 
+NO_NAMES: Final = ToolNames({})
+
+
 class OtherNames:
     """The names of tools as one server's definition is compared with them, and a record of what was looked up.
 
@@ -71,6 +74,12 @@ class OtherNames:
         """Whether another server's tool has this folded name."""
         self._names_asked[folded] = self._names.is_foreign(self._server, folded)
         return self._names_asked[folded]
+
+    def without_names(self) -> OtherNames:
+        """The same record, for which nothing further can be looked up."""
+        record = OtherNames(NO_NAMES, self._server)
+        record._mentions, record._names_asked = self._mentions, self._names_asked
+        return record
 
     def has_same_answers(self, names: ToolNames) -> bool:
         """Whether everything that was looked up has the same answer among these names."""

@@ -235,6 +235,8 @@ class SurrogateFilter:
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the bytes that are complete; an escape at the end waits for its other bytes."""
+        if not self._rest and b"\\" not in chunk:
+            return chunk
         data = self._rest + chunk
         self._rest = b""
         if b"\\" in data[-_LONGEST_ESCAPE:]:

@@ -97,7 +97,7 @@ class Gateway:
         self._index_store = IndexFiles(default_directory())
         self._embedder = make_embedder(config.embedder)
         self.runtime = GatewayRuntime(self._parts(plan))
-        self.watch = DefinitionScanner(hold=config.on_risk == "hold")
+        self.watch = DefinitionScanner(config.on_risk == "hold", self._clean_processes)
         self._saved = Offers() if config.catalog is None else load_saved_offers(config.catalog)
         self.refresher = Refresher(self.runtime, self._list_offers, self.watch)
         self.fleet.on_change(self.refresher.poke)

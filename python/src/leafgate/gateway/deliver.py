@@ -25,7 +25,7 @@ from leafgate.digest.instance import FindViolations, Shortened
 from leafgate.digest.screen import DEFAULT_BUDGET, DEFAULT_INLINE, ScreenedResult, Withheld, screen
 from leafgate.digest.size import total
 from leafgate.digest.views import show
-from leafgate.gateway.clean_process import CleanProcesses
+from leafgate.gateway.clean_process import CleanProcesses, LimitedCleaner
 from leafgate.gateway.instructions import (
     FLAGGED,
     InstructionCheck,
@@ -468,17 +468,18 @@ def _clean_result(
     structured = whole = raw.get("structuredContent")
     if unwritten is not None or find_violations is not None:
         structured = strip_everywhere(whole) if unwritten is None else unwritten
-    screening = screen(
-        blocks,
-        structured,
-        cleaner,
-        count=delivery.counter(ledger),
-        budget=delivery.budget,
-        inline=delivery.inline_bytes,
-        is_written=unwritten is None,
-        find_violations=find_violations,
-        with_facts=with_facts,
-    )
+    options: dict[str, Any] = {
+        "count": delivery.counter(ledger),
+        "budget": delivery.budget,
+        "inline": delivery.inline_bytes,
+        "is_written": unwritten is None,
+        "find_violations": find_violations,
+        "with_facts": with_facts,
+    }
+    if isinstance(cleaner, LimitedCleaner):
+        screening = cleaner.screen(blocks, structured, **options)
+    else:
+        screening = screen(blocks, structured, cleaner, **options)
     if find_violations is None:
         return _Clean(screening, ledger, is_broken=False, server_meta={})
     if whole is None and "structuredContent" in raw:  # null is a value too

@@ -169,6 +169,7 @@ class ObservedUpstream:
             client = CleanClient(client, await self._delivery.cleaning_for(server, reader_map))
         target = str(params.get("name")) if method in _TRACED_BY_NAME else ""
         set_server(server)
+        self._delivery.workload.note_call(server)
         started = perf_counter()
         end: CallEnd = None
         with self._delivery.tracer.stage("upstream", server=server, method=method, target=target) as span:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from anyio import to_thread
 from leafgate.catalog.pins import digest
 from leafgate.catalog.scan import FLAG_AT, Scan, ScanFinding, scan_definition
 from leafgate.catalog.tool_names import OtherNames, ToolNames
+from leafgate.clean.result import CleaningTimeout
+from leafgate.gateway.clean_process import CleanProcesses, ScanRecord
 from leafgate.gateway.runtime import GatewayRuntime
 from leafgate.gateway.workload import estimate_size
 from leafgate.ports import Offers, ToolListing
@@ -32,6 +34,8 @@ START_SECONDS: Final = 10.0
 # Bytes of new definitions of one server that a rebuild scans, which takes some ten seconds; more are flagged unread.
 MAX_SCANNED: Final = 8 * 1024 * 1024
 NOT_SCANNED: Final = Scan(FLAG_AT, (ScanFinding("oversize", "", FLAG_AT, "too many definitions at once"),))
+# New definitions of one server that are scanned in its process: a definition takes 1 ms, and the process 1 ms in all.
+PROCESS_FROM: Final = 64
 MAX_LOGGED: Final = 20  # risks in the log for one rebuild; the status has all of them
 
 
@@ -49,35 +53,26 @@ class Risk:
 
 
 class DefinitionScanner:
-    """Scans definitions for poison. `hold` leaves flagged tools out of the offers."""
+    """Scans definitions for poison. `hold` leaves flagged tools out of the offers.
 
-    def __init__(self, hold: bool = False) -> None:
+    Many new definitions of a server are scanned in its process, if there are processes.
+    """
+
+    def __init__(self, hold: bool = False, processes: CleanProcesses | None = None) -> None:
         self.hold = hold
         self.risks: tuple[Risk, ...] = ()
-        self._scans: dict[tuple[str, str], tuple[Scan, OtherNames]] = {}  # by server and digest of the definition
+        self._processes = processes
+        self._scans: dict[tuple[str, str], ScanRecord] = {}  # by server and digest of the definition
 
     def scan(self, offers: Offers) -> Offers:
         """The offers, without what is held back."""
-        names_by_server: dict[str, list[str]] = {}
-        for listing in offers.tools:
-            names_by_server.setdefault(listing.server, []).append(_name(listing))
-        names = ToolNames(names_by_server)
-        scans: dict[tuple[str, str], tuple[Scan, OtherNames]] = {}
-        sizes: Counter[str] = Counter()
+        texts = [ToolListing(server, {"description": text}) for server, text in offers.instructions.items()]
+        listings = [(each, (each.server, digest(each.definition))) for each in (*offers.tools, *texts)]
+        scans = self._scan_new(listings)
         risks: list[Risk] = []
         tools: list[ToolListing] = []
-        texts = [ToolListing(server, {"description": text}) for server, text in offers.instructions.items()]
-        for listing in (*offers.tools, *texts):
-            key = (listing.server, digest(listing.definition))
-            entry = self._scans.get(key)
-            if entry is None or not entry[1].has_same_answers(names):
-                others = OtherNames(names, listing.server)
-                sizes[listing.server] += estimate_size(listing.definition, limit=MAX_SCANNED)
-                is_read = sizes[listing.server] <= MAX_SCANNED
-                entry = scan_definition(listing.definition, others) if is_read else NOT_SCANNED, others
-            scan, _ = entry
-            if scan is not NOT_SCANNED:
-                scans[key] = entry
+        for listing, key in listings:
+            scan = scans[key][0] if key in scans else NOT_SCANNED
             if scan.flagged:
                 kinds = tuple(dict.fromkeys(finding.kind for finding in scan.findings))
                 risks.append(Risk(listing.server, _name(listing)[:240] or "instructions", scan.risk, kinds))
@@ -88,6 +83,46 @@ class DefinitionScanner:
         passed = {id(listing) for listing in tools}
         instructions = {each.server: str(each.definition["description"]) for each in texts if id(each) in passed}
         return replace(offers, tools=[each for each in tools if "name" in each.definition], instructions=instructions)
+
+    def _scan_new(self, listings: Iterable[tuple[ToolListing, tuple[str, str]]]) -> dict[tuple[str, str], ScanRecord]:
+        """The scans of these definitions, of which those that are as before are not repeated. Some are left out: of
+        one server so many bytes are scanned at once."""
+        names_by_server: dict[str, list[str]] = {}
+        for listing, _ in listings:
+            names_by_server.setdefault(listing.server, []).append(_name(listing))
+        names = ToolNames(names_by_server)
+        scans: dict[tuple[str, str], ScanRecord] = {}
+        new: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
+        sizes: Counter[str] = Counter()
+        for listing, key in listings:
+            earlier = self._scans.get(key)
+            if earlier is not None and earlier[1].has_same_answers(names):
+                scans[key] = earlier
+                continue
+            sizes[listing.server] += estimate_size(listing.definition, limit=MAX_SCANNED)
+            if sizes[listing.server] <= MAX_SCANNED:
+                new.setdefault(listing.server, {})[key] = listing.definition
+        for server, definitions in new.items():
+            records = self._scan_server(server, [*definitions.values()], names_by_server, names)
+            scans |= zip(definitions, records, strict=False)  # no records: it took too long
+        return scans
+
+    def _scan_server(
+        self,
+        server: str,
+        definitions: Sequence[Mapping[str, Any]],
+        by_server: Mapping[str, list[str]],
+        names: ToolNames,
+    ) -> Iterable[ScanRecord]:
+        if self._processes is not None and len(definitions) >= PROCESS_FROM:
+            try:
+                return self._processes.process_of(server).scan(server, definitions, by_server)
+            except CleaningTimeout:
+                return ()
+            except OSError as error:
+                log.debug("definitions are not scanned in a process: %s", error)
+        others = [OtherNames(names, server) for _ in definitions]
+        return [(scan_definition(each, other), other) for each, other in zip(definitions, others, strict=True)]
 
     def _log(self, risks: Iterable[Risk]) -> None:
         """Log the risks that are new. A server that changes all its tools all the time does not fill the log."""

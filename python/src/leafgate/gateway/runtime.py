@@ -215,9 +215,15 @@ class GatewayRuntime:
     async def native_to(self, request: Request) -> NativeOffers:
         """What the caller may know of, under the names that plain MCP clients use."""
         visibility, views = request.rights.visibility, self._visible_native
-        if visibility.is_whole:
-            return self.native
-        return await views.get(visibility, partial(self._name_offers, await self._narrow(visibility)))
+        if not visibility.is_whole:
+            return await views.get(visibility, partial(self._name_offers, await self._narrow(visibility)))
+        if self._native is None:
+            snapshot = self.snapshot
+            native = await views.get(visibility, partial(self._name_offers, snapshot))
+            if self.snapshot is not snapshot:
+                return native
+            self._native = native
+        return self._native
 
     def _name_offers(self, snapshot: Snapshot) -> NativeOffers:
         clean_for = {server: partial(self._clean_json, server) for server in self._parts.clean_for}

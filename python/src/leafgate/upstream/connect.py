@@ -83,6 +83,9 @@ def _make_client(
 STDERR_LINE: Final = 2_000  # bytes of a line that are read
 MOST_LINES: Final = 200  # of one server that are logged in a second
 LAST_LINE_SECONDS: Final = 0.5
+# A server that writes more than so many bytes in a second is read with pauses: 64 KiB, then the next pause.
+FREE_STDERR: Final = 1024 * 1024
+STDERR_PAUSE: Final = 0.002
 _CHUNK: Final = 65_536
 _NODE_VERSION: Final = re.compile(r"Node\.js v[0-9.]+")  # the last line of every Node.js program that crashes
 _NODE_ERROR: Final = re.compile(r"\w*Error\b.*")
@@ -97,7 +100,7 @@ async def _stderr_to_log(name: str, end: ServerEnd) -> AsyncIterator[TextIO]:
     def pump() -> None:
         with os.fdopen(reader, "rb", buffering=0) as source:
             while chunk := source.read(_CHUNK):
-                lines.feed(chunk)
+                time.sleep(lines.feed(chunk))
         lines.flush()
 
     thread = threading.Thread(target=pump, name=f"stderr-{name}", daemon=True)
@@ -122,10 +125,12 @@ class StderrLines:
         self._clock = clock
         self._rest = b""
         self._second = (0.0, 0)  # the start of the present second, and the lines that were logged in it
+        self._read = (0.0, 0)  # likewise, and the bytes that were read in it
         self._dropped = 0
         self._node_error = ""
 
-    def feed(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> float:
+        """Take a chunk; return the seconds to wait before the next one is read."""
         *ends, rest = chunk.split(b"\n", MOST_LINES)
         if b"\n" in rest:  # a flood: the lines in between are not worth a look
             between, _, rest = rest.rpartition(b"\n")
@@ -135,6 +140,10 @@ class StderrLines:
             self._rest = b""
         self._rest = (self._rest + rest)[:STDERR_LINE]
         self._dropped += chunk.count(b"\n") - len(ends)
+        start, size = self._read
+        now = self._clock()
+        self._read = (start, size + len(chunk)) if now - start < 1 else (now, len(chunk))
+        return STDERR_PAUSE if self._read[1] > FREE_STDERR else 0.0
 
     def flush(self) -> None:
         """Take the last line, which may have no end."""

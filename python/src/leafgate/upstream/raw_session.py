@@ -106,6 +106,7 @@ class Progress:
                 await self._send(*self._waiting.popleft())
             except Exception as error:
                 log.debug("progress cannot be passed on: %s", type(error).__name__)
+            await anyio.lowlevel.checkpoint()
             if self._taken > FREE_PROGRESS:
                 with anyio.move_on_after(PROGRESS_PAUSE):
                     await self._ending.wait()
@@ -257,7 +258,7 @@ _TAIL: Final = re.compile(rb"[\]}\"0-9el]((?:\s*,\s*" + _TEXT + rb"\s*:\s*" + _S
 _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 
 
-def find_answer_id(line: bytes) -> int | None:
+def find_answer_id(line: bytes | bytearray) -> int | None:
     """The id of the request that a malformed message answers; None if it is cut off, or is not an answer.
 
     The requests of a gateway have numbers as their ids.

@@ -40,17 +40,16 @@ from leafgate.upstream.raw_session import (
 MAX_SSE_EVENT: Final = 1000 * 1000
 # Compressed answers of this size are refused at this ratio. Text has 3 to 30, one line repeated up to 200, and a file
 # that is made to fill the memory of its reader 1,000.
-BOMB_FROM: Final = 8 * 1024 * 1024
+BOMB_FROM: Final = 2 * 1024 * 1024
 BOMB_RATIO: Final = 300
 _EVENT_HEAD: Final = 1_024
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
-# Notifications of one server in a second. Beyond the first number it is read in batches, with pauses: 20 messages take
-# the gateway 0.5 ms. Of log lines and updates so many are passed on; for progress each call has its own limit.
-FREE_NOTIFICATIONS: Final = 200
-FLOOD_BATCH: Final = 20
-FLOOD_PAUSE: Final = 0.002
+# Of log lines and updates of one server so many are passed on in a second; for progress each call has its own limit.
 MOST_OF_A_KIND: Final = 200
+# What a server pays for a message that the SDK, or a client, gets; and for each byte of a response that is unpacked.
+PASSED_SECONDS: Final = 0.0005
+UNPACKED_SECONDS: Final = 2.5e-9
 LOG_LINE: Final = "notifications/message"
 _LIMITED: Final = {LOG_LINE: "log", "notifications/resources/updated": "update"}
 _LARGE_CHUNK: Final = 65_536
@@ -143,9 +142,12 @@ class _Response(httpx2.Response):
                         if receipt is not None:
                             receipt.clear()
                             receipt.count(size if limit is None else limit.size)
+                        if len(chunk) >= _LARGE_CHUNK:  # a few bytes may unpack to many chunks
+                            if receipt is not None:
+                                receipt.spend(len(chunk) * UNPACKED_SECONDS)
+                            await anyio.lowlevel.checkpoint()
+                        if receipt is not None:
                             await receipt.wait_for_turn()
-                        if len(chunk) >= _LARGE_CHUNK:
-                            await anyio.lowlevel.checkpoint()  # a few bytes may unpack to many chunks
                         yield surrogates.feed(passed)
                 except httpx2.DecodingError as error:
                     raise _UnreadableAnswer(MALFORMED) from error
@@ -251,10 +253,8 @@ class BoundedStream:
                     return received
 
     async def _may_pass(self, message: JSONRPCNotification | JSONRPCRequest) -> bool:
-        """Whether the SDK gets a notification or a question. Of a flood, others have their turn in between."""
-        pause = self._pace.count(message.method)
-        if pause:
-            await anyio.sleep(pause)
+        """Whether the SDK gets a notification or a question. Other tasks have their turn after each of them."""
+        await anyio.lowlevel.checkpoint()
         if message.method == "notifications/progress":
             self._routes.take(message.params)
             return False
@@ -262,6 +262,8 @@ class BoundedStream:
             if self._intake is not None:
                 self._intake.note_dropped(_LIMITED[message.method])
             return False
+        if self._intake is not None:
+            self._intake.spend(PASSED_SECONDS)
         return True
 
     def _check_id(self, message: Any) -> Any:
@@ -300,26 +302,21 @@ def _refuse_malformed(error: Exception) -> Any:
 
 
 class NotificationPace:
-    """Counts the notifications of one server, by second."""
+    """Counts the log lines and updates of one server, by second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._second = 0.0
-        self._count = 0
         self._by_method: Counter[str] = Counter()
 
-    def count(self, method: str) -> float:
-        """Count a notification; return the seconds to wait before the next."""
+    def is_too_many(self, method: str) -> bool:
+        """Whether as many of this kind were passed on in this second as may be; counts it. Others are all passed on:
+        one that is lost would be missed."""
+        if method not in _LIMITED:
+            return False
         now = self._clock()
         if now - self._second >= 1:
-            self._second, self._count = now, 0
+            self._second = now
             self._by_method.clear()
-        self._count += 1
-        if method in _LIMITED:
-            self._by_method[method] += 1
-        return FLOOD_PAUSE if self._count > FREE_NOTIFICATIONS and self._count % FLOOD_BATCH == 0 else 0.0
-
-    def is_too_many(self, method: str) -> bool:
-        """Whether as many of this kind were passed on in this second as may be. Others are only read with pauses: one
-        that is lost would be missed."""
+        self._by_method[method] += 1
         return self._by_method[method] > MOST_OF_A_KIND
