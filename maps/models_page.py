@@ -20,9 +20,9 @@ files all work ([spec 5.12](../spec/5-leaf-tokens.md)). Write `model:` and the n
 `maps/models.json`, answers in Python and in Node (`mcp-leaf maps for`).
 
 A family has one map: its models give the same ids for ordinary text, and may differ in their special tokens. Which
-models belong to a family was written by hand, and is not verified for each of them: compare the map with the tokenizer of
-your model, `leafgate maps check MAP --against TOKENIZER`. If a map is not installed, `leafgate maps for` prints the commands that
-build it. A fine-tuned model usually has the tokenizer of its base model, but need not.
+models belong to a family was written by hand, and is not verified for each of them: compare the map with the tokenizer
+of your model, `leafgate maps check MAP --against TOKENIZER`. If a map is not installed, `leafgate maps for` prints the
+commands that build it. A fine-tuned model usually has the tokenizer of its base model, but need not.
 
 This page is made from `maps/models.json` by `maps/models_page.py`.
 
