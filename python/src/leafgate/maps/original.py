@@ -101,7 +101,8 @@ def _spell(encoder: Encoder, ids: list[int]) -> str:
 def _hugging_face(document: dict[str, Any], where: str) -> Original:
     if tokenizers is None:
         raise ConfigError("comparing with a tokenizer.json needs the extra `leafgate[metaspace]`")
-    specials, _ = TokenizerJson(document, where).added_tokens(document["model"].get("vocab", {}))
+    reading = TokenizerJson(document, where)
+    specials, _ = reading.added_tokens(reading.model.get("vocab", {}))
     rows = [row for row in document.get("added_tokens", []) if row["content"] not in specials]
     try:
         tokenizer = call_engine(
