@@ -286,6 +286,10 @@ async def test_large_work_of_any_kind_is_done_off_the_loop(raw: dict[str, Any]) 
             on_the_loop.add(threading.current_thread() is here)
             return super().json(value)
 
+        def text(self, text: str) -> Any:
+            on_the_loop.add(threading.current_thread() is here)
+            return super().text(text)
+
     await delivered(raw, door(clean=Watching()))
     assert on_the_loop == {False}
 
