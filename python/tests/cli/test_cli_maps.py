@@ -186,7 +186,7 @@ def test_add_from_a_url(url: str, folder: Path) -> None:
 def test_a_url_needs_a_digest(url: str, folder: Path) -> None:
     found = run("add", url)
     assert isinstance(found.exception, ConfigError)
-    assert "--sha256" in str(found.exception)
+    assert "--hash" in str(found.exception)
     assert isinstance(run("add", url, "--sha256", "0" * 64).exception, MapHashMismatchError)
     assert isinstance(run("add", "http://maps.example/x", "--sha256", DIGEST).exception, MapUnreachableError)
     assert not folder.exists()

@@ -129,7 +129,7 @@ def _is_sequence(value: bytes) -> bool:
 _NO_PASSWORD: Final = re.compile(
     rb"[A-Za-z]+[:?.,;*]+|[A-Za-z]+[(\[].*[)\]]|[0-9.,:%/+-]+|[0-9]+[a-zA-Z]{1,3}", re.DOTALL
 )
-_PASSWORD_MARK: Final = re.compile(rb"[!@#$%^&*?]")
+_PASSWORD_MARK: Final = re.compile(rb"[!@#$%^&*?+~=]")
 _KEY_CHARACTERS: Final = re.compile(rb"[A-Za-z0-9_+/=.~:!@#%^*?$-]+")
 _PLACEHOLDER_BODY: Final = re.compile(rb"(?i)your|xxxx|placeholder|dummy|redact|insert|[-_](?:here|token|key|test)\b")
 # In a sentence: numbers with units, addresses, words, calls, hosts, options, codes such as ISO-8601
@@ -194,14 +194,28 @@ def _looks_like_password(value: bytes) -> bool:
         return is_phrase and _SENTENCE.isdisjoint(words)
     kinds = _count_classes(value)
     if not kinds.digits and not kinds.marks:
-        return False
+        return _is_app_password(value)
     if all(_WORDY.fullmatch(part) for part in _SEPARATOR.split(value)) and _SEPARATOR.search(value):
-        return _is_passphrase(value) or (
-            kinds.digits > 0 and kinds.count() >= 3 and _PASSWORD_MARK.search(value) is not None
-        )
+        return _is_passphrase(value) or _joins_words(value, kinds)
     if _NO_PASSWORD.fullmatch(value):
         return False
     return kinds.count() >= 2 and bits_per_byte(value) * len(value) >= 12
+
+
+def _joins_words(value: bytes, kinds: _Classes) -> bool:
+    """Are these words in both cases, with a mark that names and paths do not have, or with a number?"""
+    if not kinds.lowers or not kinds.uppers or not _SYSTEM_WORDS.isdisjoint(_WORDS.findall(value.lower())):
+        return False
+    return _PASSWORD_MARK.search(value) is not None or kinds.digits > 0
+
+
+def _is_app_password(value: bytes) -> bool:
+    """Are these four groups of four letters, as mail providers make them for programs?"""
+    return _APP_PASSWORD.fullmatch(value) is not None
+
+
+_WORDS: Final = re.compile(rb"[a-z]+")
+_APP_PASSWORD: Final = re.compile(rb"[a-z]{4}(?:-[a-z]{4}){3}")
 
 
 class _Classes:
