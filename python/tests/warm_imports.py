@@ -29,8 +29,9 @@ def load() -> None:
 
 
 def load_maps() -> None:
-    """Load the checkout's maps. Others, such as those that a test writes, are read where they are used."""
-    loaded = [read_map(entry.path.read_bytes(), where=entry.id) for entry in files.MapFiles().list()]
+    """Load the checkout's maps. Others, packed ones and those that a test writes, are read where they are used."""
+    entries = [entry for entry in files.MapFiles().list() if entry.path.suffix == ".json"]
+    loaded = [read_map(entry.path.read_bytes(), where=entry.id) for entry in entries]
     maps = {token_map.digest: token_map for token_map in loaded}
     encoders = {digest: make_encoder(token_map) for digest, token_map in maps.items()}
 
