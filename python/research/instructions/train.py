@@ -8,13 +8,13 @@ Needs scikit-learn beside leafgate. Touches: the disk. The same passages give th
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-import pickle
+import operator
+import zlib
 from collections import defaultdict
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +23,33 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from leafgate.clean import instructions
-from leafgate.clean.instructions import BUCKETS, MAX_RULE_GAIN, STRIDE, find_patterns
+from leafgate.clean.instructions import BUCKETS, MAX_RULE_GAIN, STRIDE, SUBJECTS
+from leafgate.clean.rules import PATTERN_COUNT, find_patterns
 from leafgate.meaning import bundled_embedder
 
+SEED = 16
 FALSE_ALARMS = 0.005
 # A feature that is scaled up is regularised less.
-WORD_SCALE, MEANING_SCALE, PATTERN_SCALE = 2.5, 5.0, 8.0
-STRENGTH = 0.04
+WORD_SCALE, MEANING_SCALE, SUBJECT_SCALE, PAIR_SCALE, PATTERN_SCALE = 2.5, 5.0, 1.0, 0.7, 3.0
+STRENGTH = 1.0
+ITERATIONS = 120
+MOST_WINDOWS = (4, 3)  # of a passage that are trained on: of honest ones, of attacks
+# Texts that people wrote one by one count more than those that a grammar made, and than long role plays.
+SOURCE_WEIGHTS = {"hand": 3.0, "other": 3.0, "grammar": 0.6, "jailbreaks": 0.1}
 NEVER_TRAINED = ("own_attacks_round_3",)
 # Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
 OF_SERVERS = ("dev_catalog", "server_sources", "msb", "own_tools")
-NOT_ORDINARY = ("agent_prompts", "security_docs")  # prompts, and texts about attacks: no threshold is set by them
+ORDINARY = ("docstrings", "code", "readmes", "own_docs", "own_texts", "hard_negatives", "hand_benign")
 # Sources that are left out together: they share texts or an author's wording.
 FOLDS: tuple[tuple[str, ...], ...] = (
-    ("grammar_steal", "dev_catalog", "readmes"),
-    ("grammar_redirect", "bfcl_live", "bfcl_synth", "code"),
-    ("grammar_mislead", "server_sources", "requests"),
-    ("grammar_override", "jailbreaks", "jailbreaks_pyrit", "giskard", "toolbench_eval"),
-    ("grammar_reveal", "garak_injections", "apibank", "docstrings", "toolalpaca"),
-    ("grammar_prefer", "msb", "metatool_single", "agent_prompts", "own_tools"),
-    ("spikee", "contextweaver", "own_texts", "own_docs", "security_docs"),
-    ("own_attacks", "grammar_whole", "hard_negatives"),
+    ("grammar_steal", "grammar_redirect", "dev_catalog", "bfcl_live", "bfcl_synth", "contextweaver", "toolalpaca"),
+    ("grammar_mislead", "grammar_prefer", "msb", "metatool_single", "own_tools"),
+    ("grammar_override", "grammar_reveal", "jailbreaks", "jailbreaks_pyrit", "giskard", "garak_injections", "apibank"),
+    ("spikee", "own_texts", "own_attacks", "own_attacks_round_3", "grammar_whole", "hard_negatives", "toolbench_eval"),
+    ("hand", "hand_languages", "hand_benign"),
+    ("other_hands", "other_hands_benign"),
 )
+BY_GROUP = ("server_sources", "agent_prompts", "docstrings", "code", "readmes", "security_docs", "own_docs")
 
 
 @dataclass(frozen=True)
@@ -54,93 +59,99 @@ class Rows:
     features: Any
     passages: np.ndarray
     labels: np.ndarray
-    weights: np.ndarray
 
 
-Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # buckets, vector, patterns, whether it holds the attack
+def read_windows(entries: Sequence[dict[str, Any]]) -> Rows:
+    """The windows of all passages, with the features that the classifier gives them."""
+    words, vectors, subjects, patterns, passages, labels = [], [], [], [], [], []
+    for number, entry in enumerate(entries):
+        for buckets, vector, bits, found, label in read_passage(entry):
+            words.append(buckets)
+            vectors.append(vector)
+            subjects.append(bits)
+            patterns.append(found)
+            passages.append(number)
+            labels.append(label)
+    sizes = [len(each) for each in words]
+    values = np.repeat(1 / np.sqrt(np.array(sizes, np.float32)), sizes) * WORD_SCALE
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    hashed = sparse.csr_matrix((values, np.concatenate(words), starts), (len(sizes), BUCKETS), dtype=np.float32)
+    hashed.sum_duplicates()
+    bits = np.arange(len(SUBJECTS.names), dtype=np.uint64)
+    present = ((np.array(subjects, np.uint64)[:, None] >> bits) & np.uint64(1)).astype(np.float32)
+    blocks = [hashed, sparse.csr_matrix(np.array(vectors, np.float32) * MEANING_SCALE)]
+    blocks += [sparse.csr_matrix(present * SUBJECT_SCALE), pair_subjects(present) * PAIR_SCALE]
+    ends = np.cumsum([0, *map(len, patterns)])
+    numbers = np.array([number for found in patterns for number in found], np.int64)
+    ones = np.full(len(numbers), PATTERN_SCALE, np.float32)
+    blocks.append(sparse.csr_matrix((ones, numbers, ends), (len(sizes), PATTERN_COUNT)))
+    return Rows(sparse.hstack(blocks).tocsr(), np.array(passages), np.array(labels))
 
 
-def read_passage(entry: dict[str, Any]) -> list[Window]:
-    """The windows of a passage, with the features that the classifier gives them."""
+def pair_subjects(present: np.ndarray) -> Any:
+    first, second = np.triu_indices(present.shape[1], 1)
+    parts = [present[at : at + 20_000] for at in range(0, len(present), 20_000)]
+    return sparse.vstack([sparse.csr_matrix(part[:, first] * part[:, second]) for part in parts]).tocsr()
+
+
+# Buckets, vector, subjects, patterns (of definitions only), and whether it holds the attack
+Window = tuple[np.ndarray, np.ndarray, int, list[int], int]
+
+
+def read_passage(entry: dict[str, Any]) -> Iterator[Window]:
     embedder, text = bundled_embedder(), entry["text"]
-    words = instructions.find_words(text)
-    if not words or embedder is None:
-        return []
-    units = [_read_word(word) for word in words]
-    hashes = np.array([each for unit in units for each in unit.hashes], np.uint64)
-    places = np.repeat(np.arange(len(units)), [len(unit.hashes) for unit in units])
-    others = np.array([each for unit in units for each in unit.others], np.int64)
-    other_places = np.repeat(np.arange(len(units)), [len(unit.others) for unit in units])
+    spans = [match.span() for match in instructions._WORD.finditer(text)]
+    if not spans or embedder is None:
+        return
+    units = [_read_word(text[first:last]) for first, last in spans]
+    hashes = np.array([unit.hash for unit in units], np.uint64)
     pairs = instructions.pair_buckets(hashes)
-    buckets = np.concatenate(((hashes % BUCKETS).astype(np.int64), *pairs, others % BUCKETS))
-    halves = np.concatenate((places, places[:-1], places[:-2], other_places)) // STRIDE
+    own = (hashes % BUCKETS).astype(np.int64)
     attack = entry.get("attack") or text
     start = max(0, text.find(attack))
     end = start + len(attack)
-    windows: list[Window] = []
-    offset = 0
-    for number in range(max(1, -(-len(units) // STRIDE) - 1)):
-        inside = units[number * STRIDE : (number + 2) * STRIDE]
+    for first in range(0, max(1, len(units) - STRIDE), STRIDE):
+        inside = units[first : first + 2 * STRIDE]
+        last = first + len(inside)
+        others = np.array([each % BUCKETS for unit in inside for each in unit.others], np.int64)
+        buckets = np.concatenate((own[first:last], pairs[0][first:last], pairs[1][first:last], others))
         pieces = [piece for unit in inside for piece in unit.pieces]
-        vector = (
-            embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1], np.float32)
-        )
-        (window,) = instructions.window_texts(text, [number])
-        first = text.find(window, offset)
-        offset, last = first, first + len(window)
-        shared = max(0, min(end, last) - max(start, first))
-        has_attack = shared >= 0.5 * (end - start) or shared >= 0.6 * (last - first)
-        own = buckets[(halves == number) | (halves == number + 1)]
-        label = int(entry["label"] and has_attack)
-        windows.append((own, vector / np.sqrt(len(inside)), find_patterns(window), label))
-    return windows
+        vector = embedder.scale[pieces] @ embedder.rows[pieces] if pieces else np.zeros(embedder.rows.shape[1])
+        shared = max(0, min(end, spans[last - 1][1]) - max(start, spans[first][0]))
+        has_attack = shared >= 0.5 * (end - start) or shared >= 0.6 * (spans[last - 1][1] - spans[first][0])
+        subjects = functools.reduce(operator.or_, (unit.subjects for unit in inside))
+        window = text[spans[first][0] : spans[last - 1][1]]
+        patterns = find_patterns(window) if entry["place"] == "definition" else []
+        yield buckets, vector / np.sqrt(len(inside)), subjects, patterns, int(entry["label"] and has_attack)
 
 
-@cache
-def _read_word(word: str) -> instructions.Unit:
+@functools.cache
+def _read_word(word: str) -> instructions.Word:
     return instructions.read_word(word, bundled_embedder())
 
 
-def make_rows(entries: Sequence[dict[str, Any]]) -> Rows:
-    with ProcessPoolExecutor(2) as pool:
-        read = list(pool.map(read_passage, entries, chunksize=200))
-    data, indices, starts = [], [], [0]
-    dense, patterns, passages, labels, weights = [], [], [], [], []
-    for number, windows in enumerate(read):
-        for buckets, vector, pattern, label in windows:
-            indices.append(buckets)
-            data.append(np.full(len(buckets), 1 / np.sqrt(len(buckets)), np.float32))
-            starts.append(starts[-1] + len(buckets))
-            dense.append(vector)
-            patterns.append(pattern)
-            passages.append(number)
-            labels.append(label)
-            weights.append(entries[number].get("weight", 1))
-    words = sparse.csr_matrix(
-        (np.concatenate(data), np.concatenate(indices), starts), (len(labels), BUCKETS), dtype=np.float32
-    )
-    words.sum_duplicates()
-    blocks = [words, sparse.csr_matrix(np.array(dense)), sparse.csr_matrix(np.array(patterns))]
-    return Rows(sparse.hstack(blocks).tocsr(), np.array(passages), np.array(labels), np.array(weights, np.float32))
-
-
-def scale_features(rows: Rows) -> Rows:
-    dimensions = rows.features.shape[1] - BUCKETS - instructions.PATTERN_COUNT
-    scales = np.repeat((WORD_SCALE, MEANING_SCALE, PATTERN_SCALE), (BUCKETS, dimensions, instructions.PATTERN_COUNT))
-    return replace(rows, features=(rows.features @ sparse.diags(scales.astype(np.float32))).tocsr())
+def choose_windows(rows: Rows, entries: Sequence[dict[str, Any]]) -> np.ndarray:
+    """A few windows of each passage. Those of an attack passage that lack the attack are not evidence of anything."""
+    counts = np.zeros(len(entries), int)
+    chosen = np.zeros(len(rows.labels), bool)
+    for row in np.random.default_rng(SEED).permutation(len(rows.labels)):
+        number = rows.passages[row]
+        label = entries[number]["label"]
+        if counts[number] < MOST_WINDOWS[label] and rows.labels[row] == label:
+            chosen[row] = True
+            counts[number] += 1
+    return chosen
 
 
 def weigh(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> np.ndarray:
     """Weights of the chosen rows: long passages and large sources count less, both classes as much."""
-    per_passage = np.bincount(rows.passages, minlength=len(entries))
-    weights = rows.weights / np.sqrt(per_passage[rows.passages])
-    sources = np.array([entries[p]["source"] + entries[p]["language"] for p in rows.passages])
+    given = np.array([e.get("weight", 1) * SOURCE_WEIGHTS.get(e["source"].split("_")[0], 1) for e in entries])
+    per_passage = np.bincount(rows.passages[chosen], minlength=len(entries))
+    weights = given[rows.passages] / np.sqrt(np.maximum(1, per_passage[rows.passages]))
+    sources = np.array([entry["source"] for entry in entries])[rows.passages]
     for source in np.unique(sources[chosen]):
         inside = chosen & (sources == source)
-        weights[inside] *= 1 / np.sqrt(max(1.0, weights[inside].sum()))
-    # Windows of an attack passage that lack the attack are not evidence of anything.
-    labels = np.array([entries[p]["label"] for p in rows.passages])
-    weights[(labels == 1) & (rows.labels == 0)] *= 0.3
+        weights[inside] /= np.sqrt(max(1.0, weights[inside].sum() / given[rows.passages[inside]].mean()))
     for label in (0, 1):
         inside = chosen & (rows.labels == label)
         weights[inside] *= 0.5 * chosen.sum() / weights[inside].sum()
@@ -154,13 +165,13 @@ class Fit:
 
     def score(self, features: Any) -> np.ndarray:
         """As the classifier does: the rules add at most a fixed gain."""
-        split = features.shape[1] - instructions.PATTERN_COUNT
-        rules = features[:, split:] @ self.weights[split:]
-        return features[:, :split] @ self.weights[:split] + np.minimum(MAX_RULE_GAIN, rules) + self.bias
+        split = features.shape[1] - PATTERN_COUNT
+        rules = np.minimum(MAX_RULE_GAIN, features[:, split:] @ self.weights[split:])
+        return features[:, :split] @ self.weights[:split] + rules + self.bias
 
 
 def fit(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> Fit:
-    model = LogisticRegression(C=STRENGTH, max_iter=200, solver="lbfgs", tol=1e-3)
+    model = LogisticRegression(C=STRENGTH, max_iter=ITERATIONS, solver="lbfgs", tol=1e-5)
     model.fit(rows.features[chosen], rows.labels[chosen], sample_weight=weigh(rows, entries, chosen))
     return Fit(model.coef_[0].astype(np.float32), float(model.intercept_[0]))
 
@@ -178,7 +189,7 @@ def threshold_at(scores: Sequence[float], rate: float) -> float:
 
 
 def sets_threshold(source: str, place: str) -> bool:
-    return source in OF_SERVERS if place == "definition" else source not in NOT_ORDINARY
+    return source in (OF_SERVERS if place == "definition" else ORDINARY)
 
 
 def by_item(scores: np.ndarray, entries: Sequence[dict[str, Any]], place: str) -> dict[str, tuple[str, float]]:
@@ -192,26 +203,27 @@ def by_item(scores: np.ndarray, entries: Sequence[dict[str, Any]], place: str) -
     return items
 
 
-def cross_validate(rows: Rows, entries: Sequence[dict[str, Any]]) -> np.ndarray:
-    """The score of each passage by a model that was trained without its source.
+def fold_of(entry: dict[str, Any], number: int) -> int:
+    """Which fold a passage is left out in.
 
-    Languages are left out by goal: what the grammar asks for, in all languages at once.
+    Texts from software are left out by package; languages by goal: what the grammar asks for, in all languages at once.
     """
-    sources = np.array([entries[p]["source"] for p in rows.passages])
-    goals = np.array([entries[p].get("goal", -1) for p in rows.passages])
-    is_language = np.isin(sources, ("grammar_languages", "translations")) | (
-        (sources == "hard_negatives") & (goals >= 0)
-    )
-    folds = np.array([entries[p].get("goal", p) % len(FOLDS) for p in rows.passages])
+    source = entry["source"]
+    if source in BY_GROUP:
+        return zlib.crc32(entry.get("group", "").encode()) % len(FOLDS)
+    if source in ("grammar_languages", "translations"):
+        return int(entry.get("goal", number)) % len(FOLDS)
+    return next((fold for fold, names in enumerate(FOLDS) if source in names), 0)
+
+
+def cross_validate(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> np.ndarray:
+    """The score of each passage by a model that was trained without its source, or package."""
+    folds = np.array([fold_of(entry, number) for number, entry in enumerate(entries)])[rows.passages]
     scores = np.full(len(entries), -np.inf)
     for number, names in enumerate(FOLDS):
-        out = (np.isin(sources, names) & ~is_language) | (is_language & (folds == number))
-        chosen = ~out & ~np.isin(sources, NEVER_TRAINED)
-        model = fit(rows, entries, chosen)
-        if number == 0:
-            out = out | np.isin(sources, NEVER_TRAINED)
-        got = highest(model.score(rows.features[out]), rows.passages[out], len(entries))
-        scores = np.maximum(scores, got)
+        out = folds == number
+        model = fit(rows, entries, chosen & ~out)
+        scores = np.maximum(scores, highest(model.score(rows.features[out]), rows.passages[out], len(entries)))
         print("fold", number, names, flush=True)
     return scores
 
@@ -233,8 +245,8 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
         if entry["label"] == 1 and np.isfinite(scores[number]):
             recalls[entry["source"], entry["place"], entry["language"]].append(scores[number])
     for (source, place, language), values in sorted(recalls.items()):
-        name = f"{source} ({place})" if language in ("en", "own") else f"{language} ({place})"
-        group = result["attacks" if language in ("en", "own") or source != "grammar_languages" else "languages"]
+        name = f"{language if source == 'grammar_languages' else source} ({place})"
+        group = result["attacks" if source != "grammar_languages" else "languages"]
         row = group.setdefault(name, {"count": 0, **dict.fromkeys(thresholds[place], 0)})
         row["count"] += len(values)
         for rate, threshold in thresholds[place].items():
@@ -260,16 +272,22 @@ def figures_of(scores: np.ndarray, entries: Sequence[dict[str, Any]]) -> dict[st
 
 
 def write_model(model: Fit, thresholds: Sequence[float], path: Path) -> None:
-    """Words as bytes with one scale; the rest as floats. Quantised weights are what the thresholds are checked with."""
-    words = model.weights[:BUCKETS] * WORD_SCALE
-    dimensions = len(model.weights) - BUCKETS - instructions.PATTERN_COUNT
+    """Words as bytes with one scale; the rest as floats. The diagonal of `subjects` has the weights of single ones."""
+    dimensions = bundled_embedder().rows.shape[1]
+    count = len(SUBJECTS.names)
+    sizes = (BUCKETS, dimensions, count, count * (count - 1) // 2)
+    words, meaning, single, pairs, patterns = np.split(model.weights, np.cumsum(sizes).tolist())
+    words = words * WORD_SCALE
+    subjects = np.diag(single * SUBJECT_SCALE).astype(np.float32)
+    subjects[np.triu_indices(count, 1)] = pairs * PAIR_SCALE
     scale = np.float32(np.abs(words).max() / 127)
     np.savez_compressed(
         path,
         words=np.round(words / scale).astype(np.int8),
         words_scale=scale,
-        meaning=(model.weights[BUCKETS : BUCKETS + dimensions] * MEANING_SCALE).astype(np.float32),
-        patterns=(model.weights[BUCKETS + dimensions :] * PATTERN_SCALE).astype(np.float32),
+        meaning=(meaning * MEANING_SCALE).astype(np.float32),
+        subjects=subjects,
+        patterns=(patterns * PATTERN_SCALE).astype(np.float32),
         bias=np.float32(model.bias),
         thresholds=np.array(thresholds, np.float32),
     )
@@ -280,20 +298,14 @@ def main() -> None:
     parser.add_argument("--passages", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--figures", type=Path, required=True)
-    parser.add_argument("--rows", type=Path, help="where to keep the features between runs")
     args = parser.parse_args()
     entries = [json.loads(line) for line in args.passages.read_text("utf-8").split("\n") if line]
-    if args.rows and args.rows.exists():
-        rows = pickle.loads(args.rows.read_bytes())
-    else:
-        rows = make_rows(entries)
-        if args.rows:
-            args.rows.write_bytes(pickle.dumps(rows))
-    rows = scale_features(rows)
-    print(len(rows.labels), "windows,", int(rows.labels.sum()), "with an attack", flush=True)
-    figures = figures_of(cross_validate(rows, entries), entries)
-    sources = np.array([entries[p]["source"] for p in rows.passages])
-    model = fit(rows, entries, ~np.isin(sources, NEVER_TRAINED))
+    rows = read_windows(entries)
+    sources = np.array([entry["source"] for entry in entries])[rows.passages]
+    chosen = choose_windows(rows, entries) & ~np.isin(sources, NEVER_TRAINED)
+    print(len(rows.labels), "windows,", int(chosen.sum()), "trained on", flush=True)
+    figures = figures_of(cross_validate(rows, entries, chosen), entries)
+    model = fit(rows, entries, chosen)
     thresholds = [figures["thresholds"][place][str(FALSE_ALARMS)] for place in ("definition", "text")]
     write_model(model, thresholds, args.model)
     args.figures.write_text(json.dumps(figures, indent=1) + "\n")

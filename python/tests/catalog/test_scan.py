@@ -38,7 +38,7 @@ def test_attacks_that_the_classifier_was_trained_on() -> None:
 
 def test_unseen_wording_is_mostly_missed_and_this_says_so() -> None:
     """A floor for what was measured: a bag of words does not read intent. Raise it when it rises."""
-    assert rate([each for each in ATTACKS if each.get("held_out") == 3]) >= 0.08
+    assert rate([each for each in ATTACKS if each.get("held_out") == 3]) >= 0.12
 
 
 def test_attacks_by_characters_are_found_whatever_they_say() -> None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leafgate.catalog.tool_names import OtherNames, ToolNames
-from leafgate.clean.instructions import RULES, TABLE, decode_parts, find_starts, fold, judge_text
+from leafgate.clean.instructions import decode_parts, judge_text
 from leafgate.clean.invisibles import strip_invisibles
 from leafgate.clean.markers import neutralise_markers, neutralise_turns, shadow
 from leafgate.clean.result import MAX_DEPTH
+from leafgate.clean.rules import RULES, TABLE, fold
 from leafgate.clean.sanitize import check_links, strip_escapes
 
 FLAG_AT: Final = 0.5  # a definition with this risk should be reviewed by a person
@@ -139,7 +140,10 @@ def _scan_string(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFin
     if suspicion.risk >= _LEAST_RISK:
         yield ScanFinding(INSTRUCTIONS, where, round(suspicion.risk, 3), suspicion.excerpt)
     for reading in (text, *decode_parts(text)):
-        yield from _scan_words(where, reading, foreign)
+        words = fold(reading)
+        if suspicion.risk >= _LEAST_RISK:
+            yield from _explain(where, words)
+        yield from _scan_mentions(where, reading, words, foreign)
 
 
 def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
@@ -163,13 +167,15 @@ def _scan_characters(where: str, text: str) -> Iterator[ScanFinding]:
         yield ScanFinding("hidden-instruction", where, 0.5, "text after a long blank")
 
 
-def _scan_words(where: str, text: str, foreign: OtherNames) -> Iterator[ScanFinding]:
-    words = fold(text)
-    starts = find_starts(words)
+def _explain(where: str, words: str) -> Iterator[ScanFinding]:
+    """Report the rules that match a text which the classifier suspects."""
     for rule in RULES:
-        match = next(filter(None, rule.matches(words, starts)), None)
+        match = next(filter(None, rule.matches(words)), None)
         if match is not None:
             yield ScanFinding(rule.kind, where, 0.0, _excerpt(match))
+
+
+def _scan_mentions(where: str, text: str, words: str, foreign: OtherNames) -> Iterator[ScanFinding]:
     steering = _STEERING.search(words)
     mention = steering or _MENTION.search(words)
     name = None if mention is None else foreign.find(shadow(text))
