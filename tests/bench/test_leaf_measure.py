@@ -11,6 +11,8 @@ from leaf.gateways import (
     CANONICAL,
     DECODE,
     FAST_CANONICAL,
+    FAST_PACKED_SHIM,
+    FAST_SAMPLED,
     FAST_SHIM,
     NO_IDS,
     SHIM,
@@ -56,8 +58,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def test_every_server_has_its_process(gateway: Gateway) -> None:
-    assert {*gateway.servers} == {"canonical", "decode", "trust", "plain"}
-    assert len({gateway.pid, *gateway.servers.values()}) == 5
+    assert {*gateway.servers} == {"canonical", "decode", "trust", "packed", "sampled", "plain"}
+    assert len({gateway.pid, *gateway.servers.values()}) == 7
 
 
 def test_a_process_uses_more_cpu_when_it_is_asked(gateway: Gateway) -> None:
@@ -101,7 +103,7 @@ def test_each_way_is_checked_and_sampled(gateway: Gateway, qwen: Encoder) -> Non
         assert sample.gateway_cpu > 0
         assert sample.server_cpu > 0
         assert sample.latency > 0
-        assert (sample.codec > 0) == (sample.way not in ("no-ids", "leaf-unasked"))
+        assert (sample.codec > 0) == (sample.way not in ("no-ids", "leaf-unasked", "leaf-none-wanted"))
 
 
 def test_a_way_whose_ids_come_otherwise_is_not_measured(gateway: Gateway, qwen: Encoder) -> None:
@@ -199,10 +201,15 @@ def test_every_way_has_a_name_of_its_own() -> None:
 
 
 def test_without_the_faster_tokenizer_its_ways_are_left_out() -> None:
-    assert {*WAYS} - {*ways_with(frozenset({"tiktoken"}))} == {FAST_SHIM, FAST_CANONICAL}
+    assert {*WAYS} - {*ways_with(frozenset({"tiktoken"}))} == {
+        FAST_SHIM,
+        FAST_PACKED_SHIM,
+        FAST_CANONICAL,
+        FAST_SAMPLED,
+    }
     assert ways_with(frozenset({"tiktoken", "accelerated"})) == WAYS
 
 
 def test_each_gateway_has_the_servers_of_its_ways_once() -> None:
-    assert sorted(servers_of("tiktoken")) == ["canonical", "decode", "plain", "trust"]
-    assert sorted(servers_of("accelerated")) == ["canonical", "plain"]
+    assert sorted(servers_of("tiktoken")) == ["canonical", "decode", "packed", "plain", "sampled", "trust"]
+    assert sorted(servers_of("accelerated")) == ["canonical", "plain", "sampled"]

@@ -52,7 +52,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "too many": [block(ids=RIGHT * 10)],
     "stale": [block("It is currently 15:00 UTC.")],
     "odd split": [block(ids=[*QWEN.encode("It"), *QWEN.encode(" "), *QWEN.encode("is currently 14:30 UTC.")])],
-    "no list": [block(ids="2132")],
+    "no list": [block(ids="[2132]")],  # four characters of the alphabet would be a packed id
     "no digest": [block(map_id="qwen/qwen2")],
     "mixed": [block(), PLAIN | {"text": "and a plain one"}, block("and a lie", ids=[1, 2, 3])],
     "legacy": [PLAIN, legacy()],
