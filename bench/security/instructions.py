@@ -62,7 +62,9 @@ def measure() -> Section:
             "other_hands_benign was written to resemble attacks.",
             "The static embedding has English word pieces only. Other languages are carried by lists of words for each "
             "subject, and by hashed words.",
-            "The grammar was written by the authors of the classifier: rows grammar_* are an upper bound.",
+            "The grammar was written by the authors of the classifier: rows grammar_* are an upper bound. The rows by an "
+            "author of no other row are the best guess for attacks in new wording; their benign texts were written "
+            "to resemble attacks.",
             _cost(),
         ),
     )
@@ -98,6 +100,10 @@ def _shipped() -> list[tuple[str, str, str, str]]:
         groups[f"measured now: false alarms, {name}, trained on"] = [
             scan_definition(each).flagged for each in definitions
         ]
+    unseen = (HERE / "data/instructions_unseen.jsonl").read_text("utf-8").splitlines()
+    for each in map(json.loads, unseen):
+        group = f"measured now: by an author of no other row, never trained on, {each['label']} ({each['place']})"
+        groups.setdefault(group, []).append(judge_text(each["text"], each["place"]).is_flagged)
     return [(name, str(len(hits)), _share(sum(hits), len(hits)), "") for name, hits in groups.items()]
 
 

@@ -32,7 +32,9 @@ DATA: Final = Path(__file__).resolve().parents[3] / "shared" / "security"
 # Written by somebody who had not seen the table or the rules. Before the rules were extended with what it showed,
 # leafgate redacted 74.2 % of its 516 secrets and changed 1.1 % of its 270 other texts. 3 of those cases are not in
 # this copy: they quote settings of a package registry, which no file of this project may hold.
-BLIND: Final = Path(__file__).with_name("data") / "secrets_blind_a.jsonl"
+# By authors who had not seen the table of kinds, nor each other's set. The note on them has what leafgate found before its
+# authors looked at what it missed.
+OTHER_HANDS: Final = Path(__file__).with_name("data")
 DETECT_SECRETS: Final = "detect-secrets==1.5.0"
 MB: Final = 1 << 20
 _TOKEN_JUDGES: Final = ("token", "checksum", "mixed")
@@ -270,7 +272,8 @@ def measure(data: Path = DATA) -> Section:
     sets = {}
     if (data / "secrets_dev.jsonl").is_file():
         sets["development set"] = read_cases(data / "secrets_dev.jsonl")
-    sets["a set by other hands"] = read_cases(BLIND)
+    sets["by another author, since studied"] = read_cases(OTHER_HANDS / "secrets_seen.jsonl")
+    sets["by a third author, studied in part"] = read_cases(OTHER_HANDS / "secrets_unseen.jsonl")
     sets |= generate()
     every = [case for cases in sets.values() for case in cases]
     peer = read_peer(every)
@@ -295,8 +298,9 @@ def measure(data: Path = DATA) -> Section:
         + "."
     )
     notes.append(
-        "On the set by other hands, the figure before its misses were studied was 74.2 % of 516, and 1.1 % of 270 "
-        "changed; that is the figure for what leafgate had not seen."
+        "Before their misses were looked at, the figures were 74.2 % of 516 and 1.1 % of 270 changed for the set by "
+        "another author, and after the work on that one 88.0 % of 300 and 0.5 % of 200 changed for the set by a third: "
+        "expect the latter of secrets that leafgate has not seen."
     )
     return Section(
         "Secrets",
