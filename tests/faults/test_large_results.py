@@ -32,9 +32,9 @@ def memory(pid: int, field: str) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
 async def test_several_results_of_100_megabytes_at_once(tmp_path: Path) -> None:
-    server = faulty(tmp_path)
+    server = faulty(tmp_path, timeout=5 * PATIENCE)
     with http_gateway(tmp_path, server) as process:
-        async with Client(url_of(process), mode="legacy", read_timeout_seconds=PATIENCE) as client:
+        async with Client(url_of(process), mode="legacy", read_timeout_seconds=5 * PATIENCE) as client:
             gate = Gate(client, tmp_path / "gateway.log")
             tool_id = (await gate.ids())["large"]
             handles: dict[str, str] = {}
