@@ -32,8 +32,8 @@ DATA: Final = Path(__file__).resolve().parents[3] / "shared" / "security"
 # Written by somebody who had not seen the table or the rules. Before the rules were extended with what it showed,
 # leafgate redacted 74.2 % of its 516 secrets and changed 1.1 % of its 270 other texts. 3 of those cases are not in
 # this copy: they quote settings of a package registry, which no file of this project may hold.
-# By authors who had not seen the table of kinds, nor each other's set. The note on them has what leafgate found before its
-# authors looked at what it missed.
+# By authors who had not seen the table of kinds, nor each other's set. The note on them has what leafgate found before
+# its authors looked at what it missed.
 OTHER_HANDS: Final = Path(__file__).with_name("data")
 DETECT_SECRETS: Final = "detect-secrets==1.5.0"
 MB: Final = 1 << 20
