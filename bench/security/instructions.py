@@ -62,9 +62,9 @@ def measure() -> Section:
             "other_hands_benign was written to resemble attacks.",
             "The static embedding has English word pieces only. Other languages are carried by lists of words for each "
             "subject, and by hashed words.",
-            "The grammar was written by the authors of the classifier: rows grammar_* are an upper bound. The rows by "
-            "an author of no other row are the best guess for attacks in new wording; their benign texts were written to "
-            "resemble attacks.",
+            "The grammar was written by the authors of the classifier: rows grammar_* are an upper bound.",
+            "The rows by an author of no other row are the best guess for attacks in new wording; their benign texts "
+            "were written to resemble attacks.",
             _cost(),
         ),
     )
