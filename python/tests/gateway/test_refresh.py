@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -84,9 +84,9 @@ UNITS = ["x", "x ", " ", "\n", "A.", "1a", "- ", "send ", "you must ", "&amp;", 
 
 def test_the_time_of_a_scan_grows_with_the_text_and_not_with_its_square() -> None:
     def seconds(text: str) -> float:
-        started = perf_counter()
+        started = process_time()
         scan_definition({"name": "t", "description": text})
-        return perf_counter() - started
+        return process_time() - started
 
     prose = "The quick brown fox jumps over the lazy dog. " * 400
     usual = min(seconds(prose) for _ in range(3))
