@@ -4,6 +4,7 @@ Knows nothing of this repository's encoders. Each `encode` case is asked of two 
 
 - byte_level: tiktoken, given the map's vocabulary and pattern; and Hugging Face's tokenizers, given the same vocabulary
   with merges derived from it, on another regular-expression engine;
+- maps with several patterns, a normalizer, added tokens or no merges: Hugging Face's tokenizers alone;
 - metaspace: Hugging Face's tokenizers with the normalizers of a Llama tokenizer; and the textbook algorithm, below.
 
     python shared-fixtures/oracle.py          compares every case with both sources
@@ -94,27 +95,50 @@ def by_tiktoken(document: dict[str, Any]) -> Source:
     return encode
 
 
-def by_tokenizers(document: dict[str, Any]) -> Source:
-    vocab: dict[str, int] = document["vocab"]
+def every_merge(vocab: dict[str, int]) -> list[tuple[str, str]]:
+    """Every split of every token into two, in the order of ids: what a map without merges means."""
     merges = []
     for token, _ in sorted(vocab.items(), key=lambda item: item[1]):
         splits = [(token[:cut], token[cut:]) for cut in range(1, len(token))]
         known = [split for split in splits if split[0] in vocab and split[1] in vocab]
         merges += sorted(known, key=lambda split: (vocab[split[0]], vocab[split[1]]))
-    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=True))
-    pattern = tokenizers.Regex(document["pre_tokenizer_pattern"])
+    return merges
+
+
+def joined(document: dict[str, Any]) -> dict[str, int]:
+    """The tokens that take part in joining, in a map without merges."""
+    apart = {*document.get("added_tokens", []), *(f"<0x{byte:02X}>" for byte in range(256))}
+    return {token: id for token, id in document["vocab"].items() if token not in apart}
+
+
+def by_tokenizers(document: dict[str, Any]) -> Source:
+    vocab = joined(document)
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=every_merge(vocab), ignore_merges=True))
+    patterns = document.get("pre_tokenizer_patterns") or [document["pre_tokenizer_pattern"]]
+    stages = [pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated") for pattern in patterns]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(pattern, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [*stages, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
-    return lambda text: tokenizer.encode(text).ids
+    if "normalizer" in document:
+        tokenizer.normalizer = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}[document["normalizer"]]()
+    letters = alphabet()
+    added = document.get("added_tokens", [])
+    ids = {bytes(letters[char] for char in token).decode(): document["vocab"][token] for token in added}
+    tokenizer.add_tokens([tokenizers.AddedToken(text, normalized=False) for text in ids])
+    own = {tokenizer.token_to_id(text): id for text, id in ids.items()}
+    return lambda text: [own.get(id, id) for id in tokenizer.encode(text).ids]
 
 
 def metaspace_by_tokenizers(document: dict[str, Any]) -> Source:
-    merges = [tuple(merge.split(" ")) for merge in document["merges"]]
+    merges = [tuple(merge.split(" ")) for merge in document.get("merges", ())] or every_merge(joined(document))
+    has_prefix = document.get("prefix") != "never"
     tokenizer = tokenizers.Tokenizer(models.BPE(vocab=document["vocab"], merges=merges, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    prefix = [normalizers.Prepend("▁")] if has_prefix else []
+    tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
+    tokenizer.add_tokens([tokenizers.AddedToken(each, normalized=False) for each in document.get("added_tokens", [])])
+    strip = [decoders.Strip(" ", 1, 0)] if has_prefix else []
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
     )
 
     def encode(text: str) -> list[int]:
@@ -153,8 +177,10 @@ def metaspace_by_hand(document: dict[str, Any]) -> Source:
 def sources(map_id: str) -> list[Source]:
     document = json.loads((MAPS / f"{map_id}.json").read_bytes())
     if document["encoder"] == "metaspace":
-        return [metaspace_by_tokenizers(document), metaspace_by_hand(document)]
-    return [by_tiktoken(document), by_tokenizers(document)]
+        by_hand = [metaspace_by_hand(document)] if "merges" in document else []
+        return [metaspace_by_tokenizers(document), *by_hand]
+    plain = not {"pre_tokenizer_patterns", "normalizer", "added_tokens"} & document.keys()
+    return [by_tokenizers(document), *([by_tiktoken(document)] if plain else [])]
 
 
 def answer(source: Source, text: str) -> dict[str, Any] | None:
