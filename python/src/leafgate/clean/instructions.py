@@ -5,7 +5,7 @@ and pairs of words (hashed), their meaning (the bundled static model), and its s
 subject is a list of words in many languages, such as those for secrets, for sending and for hiding; the lists are in
 `data/instructions/words.toml`. So a demand in new words, or in another language, resembles those that were seen. The
 score of a text is that of its highest window. In definitions of tools, which are read once and outside the path of
-requests, the patterns of `clean.rules` add to it. Time is linear in the text, and bounded. The weights are in
+requests, the patterns of `clean.rules` add to it; in texts only those that drop earlier instructions do. Time is linear in the text, and bounded. The weights are in
 `data/instructions/model.npz`; `python/research/instructions` is their recipe.
 """
 
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leafgate.clean.markers import shadow
-from leafgate.clean.rules import find_patterns, join_spaced_letters
+from leafgate.clean.rules import find_patterns, has_override, join_spaced_letters
 from leafgate.meaning import Floats, StaticEmbedder, bundled_embedder
 
 # Where a text comes from: the definition of a tool, or anything else that a server sends. Each has its threshold.
@@ -47,6 +47,8 @@ _MAX_WORDS: Final = 1 << 15  # that are remembered with their features
 _LONGEST_WORD: Final = 32
 MAX_SEARCHED: Final = 40  # windows of a definition that rules are tried in: those that score highest
 MAX_RULE_GAIN: Final = 6.0  # what the rules add to a score at most
+OVERRIDE_GAIN: Final = 0.5  # what "ignore your instructions" and the like add to the score of a text
+MAX_OVERRIDES: Final = 2  # windows of a text in which they are looked for
 _SPACED: Final = 6  # single letters in a window that may be one word
 _EXCERPT: Final = 80
 _LEAST_EXCERPT: Final = 0.1  # risk of a text that an excerpt is taken from
@@ -254,6 +256,8 @@ class InstructionModel:
             scores, has_spaced_letters = self.score(reading)
             if place == "definition":
                 self._add_rules(scores, reading)
+            else:
+                self._add_overrides(scores, reading)
             if has_spaced_letters and (joined := join_spaced_letters(reading)) != reading:
                 readings.append(joined)
             if len(scores) and scores.max() > worst:
@@ -295,6 +299,14 @@ class InstructionModel:
         for number, window in zip(numbers, window_texts(text, numbers), strict=True):
             patterns = find_patterns(window)
             scores[number] += min(MAX_RULE_GAIN, float(self.patterns[patterns].sum()))
+
+    def _add_overrides(self, scores: NDArray[np.float32], text: str) -> None:
+        """Lift windows just below the threshold of texts that tell their reader to drop its instructions."""
+        near = np.flatnonzero(np.abs(scores - self.thresholds["text"] + OVERRIDE_GAIN / 2) <= OVERRIDE_GAIN / 2)
+        numbers = near[np.argsort(-scores[near], kind="stable")][:MAX_OVERRIDES].tolist()
+        for number, window in zip(numbers, window_texts(text, numbers), strict=True):
+            if has_override(window):
+                scores[number] += OVERRIDE_GAIN
 
     def _see(self) -> _SeenWords:
         """Return the words that have been weighed. When there are many, the next text begins with none."""

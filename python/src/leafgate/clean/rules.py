@@ -47,6 +47,15 @@ RULES: Final = tuple(_load_rules(TABLE["rules"], TABLE["fragments"]))
 PATTERN_COUNT: Final = sum(len(rule.patterns) for rule in RULES)
 
 
+_OVERRIDES: Final = tuple(rule for rule in RULES if rule.name.startswith("override"))
+
+
+def has_override(text: str) -> bool:
+    """Does a text tell its reader to drop the instructions that it has?"""
+    words = fold(text)
+    return any(match for rule in _OVERRIDES for match in rule.matches(words))
+
+
 def find_patterns(text: str) -> list[int]:
     """Return the numbers of the patterns that a text matches."""
     words = fold(text)
