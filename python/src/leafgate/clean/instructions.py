@@ -5,8 +5,9 @@ and pairs of words (hashed), their meaning (the bundled static model), and its s
 subject is a list of words in many languages, such as those for secrets, for sending and for hiding; the lists are in
 `data/instructions/words.toml`. So a demand in new words, or in another language, resembles those that were seen. The
 score of a text is that of its highest window. In definitions of tools, which are read once and outside the path of
-requests, the patterns of `clean.rules` add to it; in texts only those that drop earlier instructions do. Time is linear in the text, and bounded. The weights are in
-`data/instructions/model.npz`; `python/research/instructions` is their recipe.
+requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore your instructions" do. Time is
+linear in the text, and bounded. The weights are in `data/instructions/model.npz`; `python/research/instructions` is
+their recipe.
 """
 
 from __future__ import annotations
