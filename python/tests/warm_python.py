@@ -33,7 +33,8 @@ def _connect(command: bytes, files: Sequence[int]) -> socket.socket:
     asks.settimeout(SECONDS)
     asks.connect(str(FOLDER / "socket"))
     socket.send_fds(asks, [len(command).to_bytes(4, "big")], files)
-    asks.sendall(command)
+    if command:  # an empty one may have been answered already
+        asks.sendall(command)
     return asks
 
 

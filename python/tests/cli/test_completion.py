@@ -44,7 +44,7 @@ def test_commands_clients_scopes_and_maps(ada: Person) -> None:
     assert completed(ada, "i") == {"import", "install"}
     assert completed(ada, "install", "cl") == {"claude-desktop", "claude-code", "cline"}
     assert completed(ada, "import", "--client", "v") == {"vscode"}
-    assert completed(ada, "call", "--map", "qwen") == {"qwen/qwen2"}
+    assert completed(ada, "call", "--map", "qwen") == {"qwen/qwen2", "qwen/qwen3"}
     assert completed(ada, "tokens", "encode", "--map", "openai/") == {"openai/cl100k_base", "openai/o200k_base"}
     assert completed(ada, "completion", "") == {"bash", "zsh", "fish"}
 

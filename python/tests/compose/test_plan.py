@@ -227,4 +227,4 @@ def test_what_is_wrong_ends_the_start(settings: dict[str, Any], default: str | N
 
 def test_the_known_maps_are_named() -> None:
     with pytest.raises(MapUnreachableError, match="qwen/qwen2"):
-        make_shelf({}, "qwen3")
+        make_shelf({}, "qwen9")

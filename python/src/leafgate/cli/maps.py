@@ -216,16 +216,18 @@ def _check_corpus(encoder: Encoder) -> str:
 
 
 @command.command()
-@click.argument("source", type=_FILE)
+@click.argument("source", type=_FILE, required=False)
+@click.option("--from", "source_option", type=_FILE, hidden=True)  # as SOURCE was given before
 @click.option("--id", "id", required=True, metavar="OWNER/NAME", help="The map's id.")
-@click.option("--out", "-o", "output", metavar="FILE", type=_FILE, help="The map. [default: NAME.json]")
+@click.option("--out", "--output", "-o", "output", metavar="FILE", type=_FILE, help="The map. [default: NAME.json]")
 @click.option("--pattern", metavar="NAME|REGEX", help=f"{', '.join(PATTERNS)}, or a regex. Rank files need it.")
 @click.option("--special", "specials", multiple=True, metavar="NAME=ID", help="A special token; may be repeated.")
 @click.option("--normalizer", type=click.Choice(("nfc", "nfkc", "none")), help="In place of the source's own.")
 @AS_JSON_OPTION
 def build(
     *,
-    source: Path,
+    source: Path | None,
+    source_option: Path | None,
     id: str,
     output: Path | None,
     pattern: str | None,
@@ -243,6 +245,9 @@ def build(
     leafgate maps build cl100k_base.tiktoken --id openai/cl100k_base --pattern cl100k \\
         --special '<|endoftext|>=100257' --out cl100k_base.json
     """
+    source = source or source_option
+    if source is None:
+        raise click.UsageError("Missing argument 'SOURCE'.")
     output = output or Path(f"{check_map_id(id).rpartition('/')[2]}.json")
     with _busy("Building"):
         parts = read_tokenizer(read_bounded(source, MAX_MAP_BYTES), where=str(source))
