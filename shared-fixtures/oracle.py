@@ -12,6 +12,7 @@ Knows nothing of this repository's encoders. Each `encode` case is asked of two 
 """
 
 import argparse
+import gzip
 import json
 import sys
 from collections.abc import Callable
@@ -175,7 +176,8 @@ def metaspace_by_hand(document: dict[str, Any]) -> Source:
 
 
 def sources(map_id: str) -> list[Source]:
-    document = json.loads((MAPS / f"{map_id}.json").read_bytes())
+    plain_file, packed = MAPS / f"{map_id}.json", MAPS / f"{map_id}.json.gz"
+    document = json.loads(gzip.decompress(packed.read_bytes()) if packed.exists() else plain_file.read_bytes())
     if document["encoder"] == "metaspace":
         by_hand = [metaspace_by_hand(document)] if "merges" in document else []
         return [metaspace_by_tokenizers(document), *by_hand]

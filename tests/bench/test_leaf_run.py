@@ -47,7 +47,7 @@ def test_it_runs_from_end_to_end_and_writes_its_files(person: Person) -> None:
 
 
 def _check_report(told: dict[str, object]) -> None:
-    assert {*told} == {"version", "machine", "map", "against", "ways", "calls", "bytes", "goals", "words"}
+    assert {*told} == {"version", "machine", "map", "against", "ways", "calls", "bytes", "goals", "short", "words"}
     keys = {way.key for way in ways_with(installed_tokenizers())}
     calls = told["calls"]
     assert isinstance(calls, list)
@@ -58,7 +58,7 @@ def _check_report(told: dict[str, object]) -> None:
         assert {*call["seconds"]["codec"]} == {"median", "q1", "q3"}
     goals = told["goals"]
     assert isinstance(goals, list)
-    assert len(goals) == 2 * len({"leaf-decode", "leaf-canonical-accelerated"} & keys)
+    assert len(goals) == 2 * len({"leaf-decode", "leaf-canonical-accelerated", "leaf-packed"} & keys)
     assert {goal["measure"] for goal in goals} == {"codec", "gateway_cpu"}
     assert all(goal["met"] == (goal["ratio"]["median"] <= goal["at_most"]) for goal in goals)
     weights = told["bytes"]

@@ -12,6 +12,11 @@ import pytest
 from implementations import IMPLEMENTATIONS, MAPS, as_line, at_once
 from nasty_texts import nasty_texts, very_long_texts
 
+from leafgate.maps.files import MapFiles
+from leafgate.model.errors import TextError
+from leafgate.tokens.normalize import normalize
+from leafgate.tokens.token_map import TokenMap
+
 SEED = 20261116
 COUNT = 5000
 MUTATIONS = 1500
@@ -36,12 +41,21 @@ def test_encode_and_back(map_id: str) -> None:
     texts = nasty_texts(SEED, COUNT) + very_long_texts()
     encoded = same("encode", [as_line({"text": text}) for text in texts], map_id)
     refused = {text for text, answer in zip(texts, encoded, strict=True) if "ids" not in answer}
-    # The one text without a tokenization is one that a metaspace map would not give back.
-    assert all("▁" in text and "metaspace" in map_id for text in refused)
+    token_map = MapFiles().load(map_id).map
+    assert all(may_be_refused(token_map, text) for text in refused)
     pairs = [(text, answer["ids"]) for text, answer in zip(texts, encoded, strict=True) if "ids" in answer]
-    assert len(pairs) >= COUNT
+    assert len(pairs) >= COUNT * (0.9 if token_map.normalizer else 1)
     decoded = same("decode", [as_line({"ids": ids}) for _, ids in pairs], map_id)
-    assert [answer.get("text") for answer in decoded] == [text for text, _ in pairs]
+    assert [answer.get("text") for answer in decoded] == [normalize(token_map, text) for text, _ in pairs]
+
+
+def may_be_refused(token_map: TokenMap, text: str) -> bool:
+    """Has the text no tokenization: a metaspace map would not give it back, or it cannot be normalized?"""
+    try:
+        normalize(token_map, text)
+    except TextError:
+        return True
+    return token_map.kind == "metaspace" and "▁" in text
 
 
 @pytest.mark.parametrize("map_id", ["openai/o200k_base", "qwen/qwen2", "toy-metaspace"])
@@ -81,7 +95,8 @@ def test_harmed_ids_are_judged_alike(map_id: str) -> None:
     r = random.Random(SEED)
     texts = [text for text in nasty_texts(SEED + 1, MUTATIONS) if "▁" not in text]
     encoded = IMPLEMENTATIONS[0].answer("encode", [as_line({"text": text}) for text in texts], map_id)
-    harmed = [mutate(r, text, answer["ids"]) for text, answer in zip(texts, encoded, strict=True)]
+    pairs = [(text, answer["ids"]) for text, answer in zip(texts, encoded, strict=True) if answer.get("ids")]
+    harmed = [mutate(r, text, ids) for text, ids in pairs]
     lines = [as_line({"text": text, "ids": ids}) for text, ids in harmed]
     by_level = {level: same("check", lines, map_id, level=level) for level in ("decode", "canonical")}
     made = IMPLEMENTATIONS[0].answer("encode", [as_line({"text": text}) for text, _ in harmed], map_id)

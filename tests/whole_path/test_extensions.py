@@ -73,10 +73,11 @@ async def ask(client: Client, method: str, **params: Any) -> dict[str, Any]:
 @ERAS
 async def test_what_can_be_served_is_declared(passthrough: HttpGateway, meta: HttpGateway, mode: Any) -> None:
     tasks = {TASKS: {}} if mode == "auto" else {}  # the handshake era has no place for them
+    leaves = {"ai.codec/leaf-tokenization": {"forms": ["ids", "packed"]}}
     async with Client(f"{passthrough.url}/mcp", mode=mode) as client:
-        assert client.server_capabilities.extensions == {APPS: {}, SKILLS: {"directoryRead": True}, **tasks}
+        assert client.server_capabilities.extensions == {APPS: {}, SKILLS: {"directoryRead": True}, **leaves, **tasks}
     async with Client(f"{meta.url}/mcp", mode=mode) as client:
-        assert client.server_capabilities.extensions == {SKILLS: {"directoryRead": True}, **tasks}
+        assert client.server_capabilities.extensions == {SKILLS: {"directoryRead": True}, **leaves, **tasks}
 
 
 async def test_servers_see_the_extensions_that_can_be_served(passthrough: HttpGateway, meta: HttpGateway) -> None:

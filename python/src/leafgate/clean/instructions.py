@@ -49,6 +49,7 @@ _LONGEST_WORD: Final = 32
 MAX_SEARCHED: Final = 40  # windows of a definition that rules are tried in: those that score highest
 MAX_RULE_GAIN: Final = 6.0  # what the rules add to a score at most
 OVERRIDE_GAIN: Final = 0.5  # what "ignore your instructions" and the like add to the score of a text
+LEAST_NEW: Final = 0.7  # of the words of a text, so that its repetitions are read
 MAX_OVERRIDES: Final = 2  # windows of a text in which they are looked for
 _SPACED: Final = 6  # single letters in a window that may be one word
 _EXCERPT: Final = 80
@@ -276,8 +277,8 @@ class InstructionModel:
             return np.zeros(0, np.float32), False
         seen = self._see()
         rows = np.fromiter(map(seen.__getitem__, words), np.int64, len(words))
-        is_new = np.concatenate(([True], rows[1:] != rows[:-1]))
-        if 2 * is_new.sum() < len(rows):  # a text of repetitions is read without them; excerpts are then inexact
+        is_new = _find_new(rows)
+        if is_new.mean() < LEAST_NEW:  # a text of repetitions is read without them; excerpts are then inexact
             rows = rows[is_new]
         starts = np.arange(0, len(rows), STRIDE)
         weights = seen.weights[rows]
@@ -314,6 +315,14 @@ class InstructionModel:
         if not self._seen or len(self._seen[0]) > _MAX_WORDS:
             self._seen[:] = [_SeenWords(self)]
         return self._seen[0]
+
+
+def _find_new(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which words are not among the words of the stride before them."""
+    is_new = np.ones(len(rows), np.bool_)
+    for distance in range(1, min(STRIDE, len(rows) - 1) + 1):
+        is_new[distance:] &= rows[distance:] != rows[:-distance]
+    return is_new
 
 
 class _SeenWords(dict[str, int]):

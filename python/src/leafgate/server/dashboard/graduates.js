@@ -2,7 +2,7 @@
 
 import { byId, element } from "/dashboard/element.js";
 import { keptRows } from "/dashboard/rows.js";
-import { brief, count, duration } from "/dashboard/words.js";
+import { brief, duration } from "/dashboard/words.js";
 
 export function graduates() {
   const show = keptRows(byId("graduates"), row);
@@ -12,9 +12,9 @@ export function graduates() {
   };
 }
 
-function row({ server, tool, blocks, tokens, seconds, saves }) {
+function row({ server, tool, tokens, seconds, saves }) {
   const number = (text) => element("td", { class: "number" }, text);
   const named = element("th", { scope: "row" }, tool, element("span", { class: "of" }, server));
-  const numbers = [count(blocks), brief(tokens), duration(seconds), duration(saves)].map(number);
+  const numbers = [brief(tokens), duration(seconds), duration(saves)].map(number);
   return element("tr", {}, named, ...numbers);
 }
