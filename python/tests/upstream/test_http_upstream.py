@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-from warm_python import PYTHON
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.upstream import HttpServer, ServerSpec
@@ -48,7 +48,9 @@ class Upstream:
                     return
 
     def _spawn(self) -> None:
-        self.process = subprocess.Popen([PYTHON, str(PROGRAM), str(self.port), str(self.refusal), self.transport])
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(self.port), str(self.refusal), self.transport]
+        )
 
     def stop(self) -> None:
         if self.process is not None:
