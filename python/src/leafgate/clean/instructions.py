@@ -20,9 +20,10 @@ import threading
 import tomllib
 import unicodedata
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -53,7 +54,7 @@ LEAST_NEW: Final = 0.7  # of the words of a text, so that its repetitions are re
 MAX_OVERRIDES: Final = 2  # windows of a text in which they are looked for
 _SPACED: Final = 6  # single letters in a window that may be one word
 _EXCERPT: Final = 80
-_LEAST_EXCERPT: Final = 0.1  # risk of a text that an excerpt is taken from
+_LEAST_EXCERPT: Final = {"definition": 0.1, "text": 0.5}  # risk from which on an excerpt is taken, by place
 
 _UNSPACED: Final = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff"  # scripts without spaces
 _LONG_RUN: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
@@ -90,7 +91,7 @@ class Subjects:
                 place[folded] = place.get(folded, 0) | 1 << bit
                 if unspaced.search(word):
                     terms.add(word)
-        self.unspaced = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
+        self.unspaced = _match_longest(terms)
         self._longest = max(map(len, self._stems))
 
     def of(self, folded: str) -> int:
@@ -102,6 +103,15 @@ class Subjects:
             bare = _ARABIC_PREFIX.sub("", folded)
             return self._whole.get(bare, 0) if bare != folded else 0
         return found
+
+
+def _match_longest(terms: Collection[str]) -> str:
+    """Return a pattern for the longest of these terms. By first letters: most letters of a text begin none of them."""
+    rests = defaultdict(list)
+    for term in sorted(terms, key=len, reverse=True):
+        rests[term[0]].append(re.escape(term[1:]))
+    begins = "|".join(f"{re.escape(first)}(?:{'|'.join(ends)})" for first, ends in rests.items())
+    return f"(?=[{''.join(map(re.escape, rests))}])(?:{begins})"
 
 
 def fold_word(word: str) -> str:
@@ -121,7 +131,7 @@ _OTHERS: Final = r"\d+|[<>\[\]{}#!*~|`@?=]+"
 _MARKS: Final = r"\u0300-\u036f\u0900-\u0dff"  # vowels and accents that are not letters to `re`
 _WORD: Final = re.compile(
     rf"[^\W\d_{_UNSPACED}]+(?:[{_MARKS}]+[^\W\d_{_UNSPACED}]*)*(?:['’][a-z]{{1,2}}\b)?"
-    rf"|(?=[{_UNSPACED}])(?:{SUBJECTS.unspaced}|.)|{_OTHERS}"
+    rf"|{SUBJECTS.unspaced}|[{_UNSPACED}]|{_OTHERS}"
 )
 _ASCII_WORD: Final = re.compile(rf"[A-Za-z]+(?:'[a-z]{{1,2}}\b)?|{_OTHERS}")  # the same in ASCII, in half the time
 
@@ -154,9 +164,9 @@ def find_words(text: str) -> list[str]:
 
 def window_texts(text: str, numbers: Sequence[int]) -> list[str]:
     """Return the texts of some windows."""
-    spans = [match.span() for match in islice(_WORD.finditer(text), (max(numbers) + 2) * STRIDE)] if numbers else []
-    ends = [min(len(spans), (number + 2) * STRIDE) - 1 for number in numbers]
-    return [text[spans[number * STRIDE][0] : spans[end][1]] for number, end in zip(numbers, ends, strict=True)]
+    words = [*islice(_WORD.finditer(text), (max(numbers) + 2) * STRIDE)] if numbers else []
+    ends = [min(len(words), (number + 2) * STRIDE) - 1 for number in numbers]
+    return [text[words[number * STRIDE].start() : words[end].end()] for number, end in zip(numbers, ends, strict=True)]
 
 
 def pair_buckets(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -204,9 +214,13 @@ def _decode_blob(blob: str) -> str | None:
     return None
 
 
-def _blank_random(run: re.Match[str]) -> str:
-    """Return a blank for bytes in base64, keys and hashes: they have no words, and what they spell is read decoded."""
+def _blank_random(blobs: list[str], run: re.Match[str]) -> str:
+    """Return a blank for bytes in base64, keys and hashes: they have no words, and what they spell is read decoded.
+
+    Adds each run to the blobs.
+    """
     found = run[0]
+    blobs.append(found)
     is_random = any(map(str.isdigit, found)) and not found.islower() and not found.isupper()
     return " " if is_random else found
 
@@ -250,8 +264,8 @@ class InstructionModel:
         """Return the suspicion of a text and of what is encoded in it."""
         if len(text) > MAX_CHARACTERS:
             text = text[: MAX_CHARACTERS * 3 // 4] + "\n" + text[-MAX_CHARACTERS // 4 :]
-        blobs = _LONG_RUN.findall(text)
-        plain = _LONG_RUN.sub(_blank_random, text) if blobs else text
+        blobs: list[str] = []
+        plain = _LONG_RUN.sub(partial(_blank_random, blobs), text)
         readings = [plain, *_unescape(text), *_decode_blobs(blobs)]
         worst, text, number = -math.inf, "", 0
         for reading in readings:
@@ -267,7 +281,7 @@ class InstructionModel:
         if worst == -math.inf:
             return UNSUSPICIOUS
         risk = 1 / (1 + math.exp(min(50.0, self.thresholds[place] - worst)))
-        excerpt = " ".join(window_texts(text, [number])[0].split())[:_EXCERPT] if risk >= _LEAST_EXCERPT else ""
+        excerpt = " ".join(window_texts(text, [number])[0].split())[:_EXCERPT] if risk >= _LEAST_EXCERPT[place] else ""
         return Suspicion(risk, excerpt)
 
     def score(self, text: str) -> tuple[NDArray[np.float32], bool]:
