@@ -87,6 +87,12 @@ ANSWERS = {
         "text/event-stream",
         "",
     ),
+    "many-values": lambda id: ((RESULT % (id, f"[{'[],' * 9_000}0]")).encode(), "application/json", ""),
+    "many-in-event": lambda id: (
+        f"data: {RESULT % (id, '[' + '[],' * 90_000 + '0]')}\n\n".encode(),
+        "text/event-stream",
+        "",
+    ),
     "bytes": lambda id: ((RESULT % (id, '"?"')).encode().replace(b"?", b"\xff"), "application/json", ""),
     "deep": lambda id: ((RESULT % (id, "[" * 5_000 + "]" * 5_000)).encode(), "application/json", ""),
     "digits": lambda id: ((RESULT % (id, "9" * 5_000)).encode(), "application/json", ""),
@@ -146,6 +152,7 @@ async def test_an_answer_over_http_that_is_too_large_or_cannot_be_read_fails_its
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(receive, "MAX_ANSWER", MB)
+    monkeypatch.setattr(receive, "MAX_SIGNS", 15_000)
     monkeypatch.setattr(receive.BoundedClient.__init__, "__defaults__", (MB,))
     workload, failures = Workload(), {}
     with serving() as url:
@@ -160,7 +167,7 @@ async def test_an_answer_over_http_that_is_too_large_or_cannot_be_read_fails_its
                 assert (await fleet.request("web", "tools/call", {"name": "right"}))["x"] == 1
     too_large, malformed = ("UPSTREAM_ERROR", TOO_LARGE), ("UPSTREAM_ERROR", MALFORMED)
     assert failures == {
-        **dict.fromkeys(("bomb", "large", "large-event"), too_large),
+        **dict.fromkeys(("bomb", "large", "large-event", "many-values", "many-in-event"), too_large),
         **dict.fromkeys(("bytes", "deep", "digits", "not-gzip", "text-id"), malformed),
     }
     assert workload.held() == {"web": 0}

@@ -60,6 +60,42 @@ async def test_all_pages_of_a_list_are_followed(tmp_path: Path) -> None:
         assert names == ["echo", "die", "sleep", "grow", "pid"]
 
 
+LISTER = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    cursor = int(request.get("params", {}).get("cursor", 0))
+    tools = [{"name": f"t{cursor}-{n}", "inputSchema": {}} for n in range(1_000)]
+    result = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "lister", "version": "1"}, "instructions": "x" * 1_000_000},
+        "tools/list": {"tools": tools, "nextCursor": str(1 if "loop" in sys.argv else cursor + 1)},
+    }.get(request["method"])
+    answer = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
+
+async def test_of_a_list_without_end_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leafgate.upstream.raw_session.MAX_LISTED", 2_500)
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER)))) as fleet:
+        offers = await fleet.list_offers()
+        assert [listing.definition["name"] for listing in offers.tools][-1] == "t2-499"
+        assert len(offers.instructions["lister"]) < 100_000
+    monkeypatch.setattr("leafgate.upstream.raw_session.MAX_LISTED_BYTES", 50_000)
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER)))) as fleet:
+        assert 1_000 < len((await fleet.list_offers()).tools) < 2_000
+
+
+async def test_a_cursor_that_comes_again_ends_the_list() -> None:
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER, "loop")))) as fleet:
+        (member,) = fleet.members()
+        assert member.state == "down"
+        assert "had it before" in (member.last_failure or "")
+
+
 async def test_unknown_fields_and_blocks_come_through_raw(tmp_path: Path) -> None:
     async with running(spec(tmp_path)) as fleet:
         result = await call_moody(fleet, "echo", {"text": "hi"})

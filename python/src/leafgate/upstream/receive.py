@@ -29,8 +29,10 @@ from leafgate.ports import Intake
 from leafgate.upstream.raw_session import (
     MALFORMED,
     MAX_ANSWER,
+    MAX_SIGNS,
     TOO_LARGE,
     ProgressRoutes,
+    count_signs,
     find_answer_id,
     mark_server_error,
     refused_answer,
@@ -129,14 +131,15 @@ class _Response(httpx2.Response):
         surrogates = SurrogateFilter()
         is_stream = self.headers.get("content-type", "").lower().startswith("text/event-stream")
         limit = EventLimit(self.max_event, _refuse_answer) if is_stream else None
-        size = 0
+        size = signs = 0
         with nullcontext() if self.intake is None else self.intake.receive() as receipt:
             async with aclosing(super().aiter_bytes(chunk_size)) as chunks:
                 try:
                     async for chunk in chunks:
                         size += len(chunk)
                         passed = chunk if limit is None else limit.feed(chunk)
-                        if limit is None and (size > MAX_ANSWER or self._is_bomb(size)):
+                        signs += count_signs(chunk) if limit is None else 0
+                        if limit is None and (size > MAX_ANSWER or signs > MAX_SIGNS or self._is_bomb(size)):
                             _refuse_answer()
                             raise _UnreadableAnswer(TOO_LARGE)
                         if receipt is not None:
@@ -178,21 +181,26 @@ class EventLimit:
         self._head = b""
         self._last = b""  # bytes of the chunk before, which may begin an end
         self._is_skipping = False
+        self._signs = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what of a chunk is passed on."""
-        before = len(self._last)
+        """Return what of a chunk is passed on. Raises _UnreadableAnswer for one that contains too many values."""
+        signs, before = count_signs(chunk), len(self._last)
         ends = [end.end() - before for end in _EVENT_END.finditer(self._last + chunk) if end.end() > before]
+        if ends and signs > MAX_SIGNS:  # a few packed bytes may unpack to a whole event
+            self._on_excess()
+            raise _UnreadableAnswer(TOO_LARGE)
         rest = chunk[ends[-1] :] if ends else chunk
         passed = chunk[ends[0] :] if self._is_skipping and ends else chunk
         self._last = (self._last + chunk[-3:])[-3:]
         if ends:
-            self._is_skipping, self.size, self._head = False, 0, b""
+            self._is_skipping, self.size, self._head, self._signs = False, 0, b"", 0
         if self._is_skipping:
             return b""
         self.size += len(rest)
         self._head = (self._head + rest[:_EVENT_HEAD])[:_EVENT_HEAD]
-        if self.size <= self._limit:
+        self._signs += count_signs(rest) if ends else signs
+        if self.size <= self._limit and self._signs <= MAX_SIGNS:
             return passed
         self._on_excess()
         self._is_skipping, self.size = True, 0

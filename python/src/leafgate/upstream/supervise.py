@@ -60,6 +60,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
 CALM_SECONDS: Final = 5.0  # without an announced change; then the next one is listed at once again
 UNHURRIED_TTL: Final = 60.0
+MAX_INSTRUCTIONS: Final = 65_536  # characters that are kept, which is more than is shown
 WATCH_SECONDS: Final = 2.0  # for a stateless server to acknowledge that it reports updates of a resource
 LONGEST_TTL: Final = 24 * 60 * 60.0
 
@@ -382,7 +383,8 @@ class SupervisedServer:
                 async with client:
                     starting.deadline = float("inf")
                     self._connection = client
-                    self.capabilities, self.instructions = client.server_capabilities, client.instructions or ""
+                    self.capabilities = client.server_capabilities
+                    self.instructions = (client.instructions or "")[:MAX_INSTRUCTIONS]
                     self._has_early_tasks = TASKS in self._extensions and has_early_tasks(self.capabilities)
                     await self._list(client)
                     came_up = True
@@ -535,7 +537,7 @@ class SupervisedServer:
 
     async def _list(self, client: Client) -> None:
         listed_at = anyio.current_time()
-        listed = await list_server(client.session, self.capabilities, self.spec.timeout)
+        listed = await list_server(client.session, self.capabilities, self.spec.timeout, self.spec.name)
         offers = replace(listed, tools=tuple(tool for tool in listed.tools if self.spec.offers_tool(tool.get("name"))))
         has_changed = offers != self.offers
         self.offers = offers if has_changed else replace(self.offers, hints=offers.hints)
