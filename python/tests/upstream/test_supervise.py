@@ -16,7 +16,7 @@ from mcp.types import ErrorData
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
-from leafgate.upstream import ServerSpec, StdioServer, supervise
+from leafgate.upstream import ServerSpec, StdioServer, back_channel
 from leafgate.upstream.fleet import Fleet
 
 pytestmark = pytest.mark.anyio
@@ -174,13 +174,14 @@ class Silent:
 
 
 async def test_a_question_that_is_not_answered_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(back_channel, "ANSWER_SECONDS", 0.05)
     client = cast(ClientChannel, Silent())
     with anyio.fail_after(PATIENCE):
+        questions = {"inputRequests": {"q": {"method": "elicitation/create"}}}
         with pytest.raises(UpstreamFailure) as raised:
-            await supervise.answer_questions({"inputRequests": {"q": {"method": "elicitation/create"}}}, client)
+            await back_channel.BackChannel().answer_questions(questions, client)
         assert "in time" in str(raised.value)
-        back = supervise.BackChannel()
+        back = back_channel.BackChannel()
         with back.open_to(client):
             answer = await back.list_roots(None)
         assert isinstance(answer, ErrorData)
