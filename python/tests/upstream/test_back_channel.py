@@ -10,8 +10,9 @@ import anyio
 import pytest
 from mcp.types import ErrorData
 
+from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
-from leafgate.upstream.back_channel import MAX_QUESTIONS, BackChannel, Places
+from leafgate.upstream.back_channel import MAX_QUESTIONS, BackChannel, Places, questions_only
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +150,22 @@ async def test_so_many_questions_wait_for_one_user_and_end_with_their_calls() ->
                 assert len(answers) == 5
     assert len(answers) == MAX_QUESTIONS + 5
     assert all(isinstance(answer, ErrorData) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"inputRequests": 5},
+        {"inputRequests": {"a": 5}},
+        {"inputRequests": {"a": {"method": 5}}},
+        {"inputRequests": {"a": {"method": "elicitation/create", "params": {"message": 5}}}},
+        {"requestState": {"a": 1}},
+    ],
+)
+def test_questions_that_no_client_can_read_are_an_error_of_the_server(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UpstreamFailure):
+        questions_only({"resultType": "input_required", **wrong})
 
 
 async def test_a_question_after_a_call_was_given_up_reaches_no_other_client() -> None:

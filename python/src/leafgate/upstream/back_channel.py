@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 
 import anyio
 from mcp import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from leafgate.model.errors import GatewayError, UpstreamFailure
 from leafgate.model.request import ClientChannel
+from leafgate.upstream.raw_session import MALFORMED
 
 ANSWER_SECONDS: Final = 600.0  # for a person at a client to answer a question
 MAX_QUESTIONS: Final = 16  # of one server that wait for the answers of one user
@@ -221,4 +222,9 @@ def questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
         ("inputRequests", "requestState")
     ):
         raise UpstreamFailure("UPSTREAM_ERROR", "the server asks for input, and does not say for which")
+    try:
+        types.InputRequiredResult.model_validate(questions, by_name=False)
+    except ValidationError as error:
+        detail = f"questions that are not those of MCP: {error.error_count()} errors"
+        raise UpstreamFailure("UPSTREAM_ERROR", detail, message=MALFORMED) from None
     return questions

@@ -263,8 +263,12 @@ def mark_server_error(message: Any, codes: Sequence[int]) -> Any:
 
 _HEAD_BYTES: Final = 512
 _TEXT: Final = rb'"[^"\\]{0,80}"'
-_SCALAR: Final = rb"(?:" + _TEXT + rb"|-?[0-9]{1,18}|true|false|null)"
+_NUMBER: Final = rb"-?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?"
+_SCALAR: Final = rb"(?:" + _TEXT + rb"|" + _NUMBER + rb"|true|false|null)"
+# 5.0 is 5 for a server that has no integers.
+_WHOLE: Final = re.compile(rb"(-?[0-9]+)(?:\.0+)?(?:[eE][+-]?0+)?")
 _HEAD: Final = re.compile(rb"\s*\{((?:\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb"\s*,)*)\s*(" + _TEXT + rb")\s*:")
+_AROUND: Final = b" \t\r\n\0[]\xef\xbb\xbf"
 _TAIL: Final = re.compile(rb"[\]}\"0-9el]((?:\s*,\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb")+)\s*\}\s*\Z")
 _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 
@@ -272,16 +276,18 @@ _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 def find_answer_id(line: bytes | bytearray) -> int | None:
     """The id of the request that a malformed message answers; None if it is cut off, or is not an answer.
 
-    The requests of a gateway have numbers as their ids.
+    The requests of a gateway have numbers as their ids. What is in front of an object or behind it is not looked at: a
+    mark of the byte order, or the brackets of a batch.
     """
-    head = _HEAD.match(line[:_HEAD_BYTES])
-    if head is None or not line[-_HEAD_BYTES:].rstrip().endswith(b"}"):
+    head = _HEAD.match(line[:_HEAD_BYTES].lstrip(_AROUND))
+    end = line[-_HEAD_BYTES:].rstrip(_AROUND)
+    if head is None or not end.endswith(b"}"):
         return None
-    tail = _TAIL.search(line[-_HEAD_BYTES:])
+    tail = _TAIL.search(end)
     members = dict(_MEMBER.findall(head[1])) | ({} if tail is None else dict(_MEMBER.findall(tail[1])))
     names = {*members, head[2]}
-    number = members.get(b'"id"', b"")
-    return int(number) if b'"method"' not in names and re.fullmatch(rb"-?[0-9]+", number) else None
+    number = _WHOLE.fullmatch(members.get(b'"id"', b""))
+    return int(number[1]) if number is not None and b'"method"' not in names else None
 
 
 def refused_answer(request_id: int, reason: str = MALFORMED) -> JSONRPCError:
