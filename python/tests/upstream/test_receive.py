@@ -62,13 +62,23 @@ def test_of_an_event_stream_only_events_that_are_too_large_are_replaced(end: byt
         limit, out, place = EventLimit(1_000, lambda refusals=refusals: refusals.append(1)), [], 0
         while place < len(stream):
             size = chance.choice([1, 2, 3, 50, 700])
-            out.append(limit.feed(stream[place : place + size]))
+            out += limit.feed(stream[place : place + size])
             assert limit.size <= 1_000
             place += size
         passed = b"".join(out)
         assert passed.count(b'"id":1') == 3
         assert passed.count(TOO_LARGE.encode()) == len(refusals) == 3
         assert passed.count(b"x") < 3 * 2_000
+
+
+def test_a_large_event_is_held_back_until_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive, "_HELD_FROM", 1_000)
+    limit = EventLimit(10_000, lambda: None)
+    passed = b"".join(piece for _ in range(8) for piece in limit.feed(b"data: " + b"x" * 994))
+    assert len(passed) == 1_000
+    assert len(b"".join(limit.feed(b"\n\ndata: 1\n\n"))) == 7_000 + 11
+    endless = [piece for _ in range(50) for piece in limit.feed(b"y" * 1_000)]
+    assert sum(map(len, endless)) < 2_000
 
 
 def test_a_flood_of_log_lines_is_passed_on_in_part() -> None:
