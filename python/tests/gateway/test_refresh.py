@@ -58,11 +58,11 @@ def test_a_change_of_names_scans_only_the_definitions_that_it_concerns(monkeypat
     tools = [ToolListing("math", GOOD), ToolListing("evil", steering)]
     watch.scan(Offers(tools=tools))
     before = watch.risks
-    assert scanned == ["add", "first"]
+    assert {*scanned} == {"add", "first"}
     watch.scan(Offers(tools=[*tools, ToolListing("churn", {"name": "other_tool"})]))
-    assert scanned == ["add", "first", "other_tool"]
+    assert scanned[2:] == ["other_tool"]
     watch.scan(Offers(tools=[*tools, ToolListing("mail", {"name": "send_mail"})]))
-    assert scanned[3:] == ["first", "send_mail"]
+    assert sorted(scanned[3:]) == ["first", "send_mail"]
     assert watch.risks != before
 
 
@@ -93,3 +93,15 @@ def test_the_time_of_a_scan_grows_with_the_text_and_not_with_its_square() -> Non
     for unit in UNITS:
         text = (unit * len(prose))[: len(prose)]
         assert min(seconds(text) for _ in range(3)) < 20 * usual, repr(unit)
+
+
+def test_what_takes_too_long_to_scan_at_the_start_is_scanned_later() -> None:
+    many = [ToolListing("many", {"name": f"tool_{n}", "description": f"Adds {n}. " * 100}) for n in range(100)]
+    watch = DefinitionScanner()
+    kept = watch.scan(Offers(tools=[*many, *OFFERS.tools]), seconds=0.1)
+    assert len(kept.tools) == 102
+    assert watch.unread == {"many"}
+    assert [risk.tool for risk in watch.risks] == ["sum"]
+    watch.scan(Offers(tools=[*many, *OFFERS.tools]))
+    assert watch.unread == frozenset()
+    assert [risk.tool for risk in watch.risks] == ["sum"]
