@@ -243,7 +243,7 @@ def by_hand(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
         text = line.replace("\\n", "\n").replace("\\u00ad", "\u00ad")
         group = f"{label}_{style}"
         if label == "benign":
-            yield passage("hand_benign", 0, place, text, language, group=group, item=f"hand:{text}", weight=3)
+            yield passage("hand_benign", 0, place, text, language, group=group, item=f"hand:{text}", weight=4.5)
             continue
         source = "hand_languages" if style == "languages" else "hand"
         weight = 12 if style == "bare" else 3  # short, and quoted in honest texts about attacks
@@ -255,14 +255,17 @@ def by_hand(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
 
 
 def other_hands() -> Iterator[Passage]:
-    """The passages that other people wrote who had not seen the classifier."""
-    for line in (HERE / "other_hands.jsonl").read_text("utf-8").splitlines():
-        each = json.loads(line)
-        label = int(each["label"] == "attack")
-        source = "other_hands" if label else "other_hands_benign"
-        yield passage(
-            source, label, each["place"], each["text"], each["language"], item=f"other:{each['id']}", weight=3
-        )
+    """The passages of people who had not seen the classifier. Each author is a source."""
+    for name in ("other_hands", "authors"):
+        for line in (HERE / f"{name}.jsonl").read_text("utf-8").splitlines():
+            each = json.loads(line)
+            author = f"author_{each['author']}" if "author" in each else name
+            is_attack = each["label"] == "attack"
+            source, weight = (author, 3) if is_attack else (f"{author}_benign", 4.5)
+            item = f"{author}:{each['id']}"
+            yield passage(
+                source, int(is_attack), each["place"], each["text"], each["language"], item=item, weight=weight
+            )
 
 
 # Attacks
