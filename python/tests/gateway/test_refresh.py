@@ -93,3 +93,23 @@ def test_the_time_of_a_scan_grows_with_the_text_and_not_with_its_square() -> Non
     for unit in UNITS:
         text = (unit * len(prose))[: len(prose)]
         assert min(seconds(text) for _ in range(3)) < 20 * usual, repr(unit)
+
+
+def test_twins_are_reported_once_and_shown_even_with_hold(caplog: pytest.LogCaptureFixture) -> None:
+    text = "Search for articles on PubMed using key words, newest first."
+    tools = [
+        ToolListing("pubmed", {"name": "search_articles", "description": text}),
+        ToolListing("copy", {"name": "find_papers", "description": text}),
+    ]
+    watch = DefinitionScanner(hold=True)
+    assert len(watch.scan(Offers(tools=tools)).tools) == 2
+    assert {(twin.tool, twin.other_tool) for twin in watch.twins} == {
+        ("search_articles", "find_papers"),
+        ("find_papers", "search_articles"),
+    }
+    assert "find_papers" in caplog.text
+    caplog.clear()
+    watch.scan(Offers(tools=[*tools, ToolListing("math", GOOD)]))
+    assert caplog.text == ""
+    watch.scan(Offers(tools=tools[:1]))
+    assert watch.twins == ()
