@@ -42,7 +42,7 @@ SOURCE_WEIGHTS = {"hand": 6.0, "other": 6.0, "author": 6.0, "grammar": 0.6, "jai
 SUSPECTED, SUSPECTED_WEIGHT, UNWEIGHED = -2.0, 2.0, ("agent_prompts", "security_docs")
 NEVER_TRAINED = ("own_attacks_round_3",)
 # Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
-OF_SERVERS = ("dev_catalog", "server_sources", "msb", "own_tools")
+OF_SERVERS = ("dev_catalog", "server_definitions", "msb", "own_tools")
 ORDINARY = ("docstrings", "code", "readmes", "own_docs", "own_texts", "hard_negatives", "hand_benign")
 # Sources that are left out together: they share texts or an author's wording.
 FOLDS: tuple[tuple[str, ...], ...] = (
@@ -56,7 +56,16 @@ FOLDS: tuple[tuple[str, ...], ...] = (
     ("author_2", "author_2_benign"),
     ("author_3", "author_3_benign"),
 )
-BY_GROUP = ("server_sources", "agent_prompts", "docstrings", "code", "readmes", "security_docs", "own_docs")
+BY_GROUP = (
+    "server_definitions",
+    "server_sources",
+    "agent_prompts",
+    "docstrings",
+    "code",
+    "readmes",
+    "security_docs",
+    "own_docs",
+)
 
 
 @dataclass(frozen=True)
