@@ -164,7 +164,7 @@ def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
             said = list(dict.fromkeys(definitions(folder)))
             for number, text in enumerate(said):
                 item = f"{name}:definition:{number // 3}"
-                yield passage("server_definitions", 0, "definition", text[:CUT], item=item, group=name)
+                yield passage("server_definitions", 0, "definition", text[:CUT], item=item, group=name, weight=2)
             texts = sorted({*literals(folder)} - {*said})
             for number, text in enumerate(rng.sample(texts, min(400, len(texts)))):
                 item = f"{name}:{number // 3}"

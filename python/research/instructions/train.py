@@ -37,9 +37,10 @@ ITERATIONS = 80
 ROUNDS = 2  # of choosing windows again by their scores
 MOST_WINDOWS = (4, 3)  # of a passage that are trained on: of honest ones, of attacks
 # Texts that people wrote one by one count more than those that a grammar made, and than long role plays.
-SOURCE_WEIGHTS = {"hand": 6.0, "other": 6.0, "author": 6.0, "grammar": 0.6, "jailbreaks": 0.1}
+SOURCE_WEIGHTS = {"hand": 6.0, "other": 6.0, "author": 6.0, "own": 4.0, "grammar": 0.6, "jailbreaks": 0.1}
 # Honest texts whose score is above this in the round before count more, except those that set no threshold.
-SUSPECTED, SUSPECTED_WEIGHT, UNWEIGHED = -2.0, 2.0, ("agent_prompts", "security_docs")
+SUSPECTED, UNWEIGHED = -2.0, ("agent_prompts", "security_docs")
+SUSPECTED_WEIGHTS = {"definition": 5.0, "text": 2.0}
 NEVER_TRAINED = ("own_attacks_round_3",)
 # Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
 OF_SERVERS = ("dev_catalog", "server_definitions", "msb", "own_tools")
@@ -222,12 +223,13 @@ def fit(rows: Rows, entries: Sequence[dict[str, Any]], allowed: np.ndarray) -> F
     """Fit once on windows chosen by chance, then on those chosen by the scores of the fit before."""
     first = choose_windows(rows, entries)
     model = _fit(rows, first & allowed, weigh(rows, entries, first & allowed, np.ones(len(entries))))
+    factors = np.array([SUSPECTED_WEIGHTS[entry["place"]] for entry in entries])
     sets_weight = np.array([entry["label"] == 0 and entry["source"] not in UNWEIGHED for entry in entries])
     for _ in range(ROUNDS):
         scores = model.score(rows.features)
         is_suspected = sets_weight & (highest(scores, rows.passages, len(entries)) > SUSPECTED)
         chosen = choose_again(rows, entries, scores, first) & allowed
-        model = _fit(rows, chosen, weigh(rows, entries, chosen, np.where(is_suspected, SUSPECTED_WEIGHT, 1.0)))
+        model = _fit(rows, chosen, weigh(rows, entries, chosen, np.where(is_suspected, factors, 1.0)))
     return model
 
 

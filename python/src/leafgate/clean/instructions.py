@@ -4,10 +4,11 @@ A text is read in windows of 20 words that overlap by half. The score of a windo
 and pairs of words (hashed), their meaning (the bundled static model), and its subjects with all pairs of them. A
 subject is a list of words in many languages, such as those for secrets, for sending and for hiding; the lists are in
 `data/instructions/words.toml`. So a demand in new words, or in another language, resembles those that were seen. The
-score of a text is that of its highest window. In definitions of tools, which are read once and outside the path of
-requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore your instructions" do. Time is
-linear in the text, and bounded. The weights are in `data/instructions/model.npz`; `python/research/instructions` is
-their recipe.
+score of a text is that of its highest window and a share for the subjects of the whole text: where it is about tests,
+incidents or the work of people, an order is less likely to be meant for a model. In definitions of tools, which are
+read once and outside the path of requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore
+your instructions" do. Time is linear in the text, and bounded. The weights are in `data/instructions/model.npz`;
+`python/research/instructions` is their recipe.
 """
 
 from __future__ import annotations
@@ -372,8 +373,8 @@ def bundled_model() -> InstructionModel:
     with np.load(MODEL, allow_pickle=False) as file:
         words = file["words"].astype(np.float32) * file["words_scale"]
         thresholds = {"definition": float(file["thresholds"][0]), "text": float(file["thresholds"][1])}
-        weights = (words, *(file[name] for name in ("meaning", "subjects", "context", "patterns")), float(file["bias"]))
-        return InstructionModel(*weights, thresholds, bundled_embedder())
+        weights = (file["meaning"], file["subjects"], file["context"], file["patterns"], float(file["bias"]))
+        return InstructionModel(words, *weights, thresholds, bundled_embedder())
 
 
 def judge_text(text: str, place: Place = "text") -> Suspicion:
