@@ -105,3 +105,23 @@ def test_what_takes_too_long_to_scan_at_the_start_is_scanned_later() -> None:
     watch.scan(Offers(tools=[*many, *OFFERS.tools]))
     assert watch.unread == frozenset()
     assert [risk.tool for risk in watch.risks] == ["sum"]
+
+
+def test_twins_are_reported_once_and_shown_even_with_hold(caplog: pytest.LogCaptureFixture) -> None:
+    text = "Search for articles on PubMed using key words, newest first."
+    tools = [
+        ToolListing("pubmed", {"name": "search_articles", "description": text}),
+        ToolListing("copy", {"name": "find_papers", "description": text}),
+    ]
+    watch = DefinitionScanner(hold=True)
+    assert len(watch.scan(Offers(tools=tools)).tools) == 2
+    assert {(twin.tool, twin.other_tool) for twin in watch.twins} == {
+        ("search_articles", "find_papers"),
+        ("find_papers", "search_articles"),
+    }
+    assert "find_papers" in caplog.text
+    caplog.clear()
+    watch.scan(Offers(tools=[*tools, ToolListing("math", GOOD)]))
+    assert caplog.text == ""
+    watch.scan(Offers(tools=tools[:1]))
+    assert watch.twins == ()

@@ -4,10 +4,11 @@ A text is read in windows of 20 words that overlap by half. The score of a windo
 and pairs of words (hashed), their meaning (the bundled static model), and its subjects with all pairs of them. A
 subject is a list of words in many languages, such as those for secrets, for sending and for hiding; the lists are in
 `data/instructions/words.toml`. So a demand in new words, or in another language, resembles those that were seen. The
-score of a text is that of its highest window. In definitions of tools, which are read once and outside the path of
-requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore your instructions" do. Time is
-linear in the text, and bounded. The weights are in `data/instructions/model.npz`; `python/research/instructions` is
-their recipe.
+score of a text is that of its highest window and a share for the subjects of the whole text: where it is about tests,
+incidents or the work of people, an order is less likely to be meant for a model. In definitions of tools, which are
+read once and outside the path of requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore
+your instructions" do. Time is linear in the text, and bounded. The weights are in `data/instructions/model.npz`;
+`python/research/instructions` is their recipe.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _MAX_WORDS: Final = 1 << 15  # that are remembered with their features
 _LONGEST_WORD: Final = 32
 MAX_SEARCHED: Final = 40  # windows of a definition that rules are tried in: those that score highest
 MAX_RULE_GAIN: Final = 6.0  # what the rules add to a score at most
+MAX_CONTEXT: Final = 3.0  # what the subjects of the whole text change a score by at most: an attacker may add words
+LEAST_CONTEXT: Final = 20  # words; a shorter text counts as one of so many
 OVERRIDE_GAIN: Final = 0.5  # what "ignore your instructions" and the like add to the score of a text
 LEAST_NEW: Final = 0.7  # of the words of a text, so that its repetitions are read
 MAX_OVERRIDES: Final = 2  # windows of a text in which they are looked for
@@ -247,6 +250,8 @@ UNSUSPICIOUS: Final = Suspicion(0.0)
 class InstructionModel:
     """The weights: of hash buckets, of the vector, of pairs of subjects, of patterns; and the threshold of each place.
 
+    `context` has the weights of the subjects in the whole text, by their share of its words.
+
     The diagonal of `subjects` has the weights of single subjects. Without pairs, a score is a sum over words, each of
     which is weighed once.
     """
@@ -254,6 +259,7 @@ class InstructionModel:
     words: NDArray[np.float32] = field(repr=False)
     meaning: Floats = field(repr=False)
     subjects: NDArray[np.float32] = field(repr=False)
+    context: Floats = field(repr=False)
     patterns: Floats = field(repr=False)
     bias: float
     thresholds: Mapping[str, float]
@@ -298,6 +304,7 @@ class InstructionModel:
         weights = seen.weights[rows]
         for distance, buckets in enumerate(pair_buckets(seen.hashes[rows]), 1):
             weights[:-distance, 0] += self.words[buckets]
+        context = float(weights[:, 5].sum()) / max(LEAST_CONTEXT, len(rows))
         sums = np.add.reduceat(weights, starts)
         bits = np.bitwise_or.reduceat(seen.subjects[rows], starts)
         if len(starts) > 1:
@@ -306,7 +313,8 @@ class InstructionModel:
         by_subjects = ((present @ self.subjects) * present).sum(1)
         by_words = sums[:, 0] / np.sqrt(sums[:, 1])
         by_meaning = sums[:, 2] / np.sqrt(sums[:, 3])
-        return by_words + by_meaning + by_subjects + self.bias, bool((sums[:, 4] >= _SPACED).any())
+        constant = self.bias + min(MAX_CONTEXT, max(-MAX_CONTEXT, context))
+        return by_words + by_meaning + by_subjects + np.float32(constant), bool((sums[:, 4] >= _SPACED).any())
 
     def _add_rules(self, scores: NDArray[np.float32], text: str) -> None:
         """Add what the rules weigh to the scores of windows that they can lift above the threshold of definitions."""
@@ -342,7 +350,8 @@ def _find_new(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
 class _SeenWords(dict[str, int]):
     """The number of each word that was read, and its weights.
 
-    These are the weight of the hashed word, the number of hashes, the weight of its meaning, 1, and 1 for a letter.
+    These are the weight of the hashed word, the number of hashes, the weight of its meaning, 1, 1 for a letter, and
+    what its subjects weigh in the whole text.
     """
 
     def __init__(self, model: InstructionModel) -> None:
@@ -350,7 +359,7 @@ class _SeenWords(dict[str, int]):
         size = _MAX_WORDS + MAX_CHARACTERS
         self._model = model
         self._lock = threading.Lock()  # texts are judged in several threads
-        self.weights = np.zeros((size, 5), np.float32)
+        self.weights = np.zeros((size, 6), np.float32)
         self.hashes = np.zeros(size, np.uint64)
         self.subjects = np.zeros(size, np.uint64)
 
@@ -363,9 +372,10 @@ class _SeenWords(dict[str, int]):
         if pieces and model.embedder is not None:
             meaning = float(model.embedder.scale[pieces] @ model.embedder.rows[pieces] @ model.meaning)
         is_letter = len(word) == 1 and word.isalpha()
+        context = float(sum(weight for bit, weight in enumerate(model.context) if features.subjects >> bit & 1))
         with self._lock:
             row = len(self)
-            self.weights[row] = model.words[buckets].sum(), 2 + len(buckets), meaning, 1, is_letter
+            self.weights[row] = model.words[buckets].sum(), 2 + len(buckets), meaning, 1, is_letter, context
             self.hashes[row] = features.hash
             self.subjects[row] = features.subjects
             return self.setdefault(word, row)
@@ -377,8 +387,8 @@ def bundled_model() -> InstructionModel:
     with np.load(MODEL, allow_pickle=False) as file:
         words = file["words"].astype(np.float32) * file["words_scale"]
         thresholds = {"definition": float(file["thresholds"][0]), "text": float(file["thresholds"][1])}
-        weights = (words, file["meaning"], file["subjects"], file["patterns"], float(file["bias"]))
-        return InstructionModel(*weights, thresholds, bundled_embedder())
+        weights = (file["meaning"], file["subjects"], file["context"], file["patterns"], float(file["bias"]))
+        return InstructionModel(words, *weights, thresholds, bundled_embedder())
 
 
 def judge_text(text: str, place: Place = "text") -> Suspicion:

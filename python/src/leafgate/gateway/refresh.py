@@ -21,6 +21,7 @@ from anyio import to_thread
 from leafgate.catalog.pins import digest
 from leafgate.catalog.scan import FLAG_AT, Scan, ScanFinding, scan_definition
 from leafgate.catalog.tool_names import OtherNames, ToolNames
+from leafgate.catalog.twins import Twin, find_twins, list_pairs
 from leafgate.clean.result import CleaningTimeout
 from leafgate.gateway.clean_process import CleanProcesses, ScanRecord
 from leafgate.gateway.runtime import GatewayRuntime
@@ -61,7 +62,7 @@ class Risk:
 
 
 class DefinitionScanner:
-    """Scans definitions for poison. `hold` leaves flagged tools out of the offers.
+    """Scans definitions for poison. `hold` leaves flagged tools out of the offers; twins are reported only.
 
     Many new definitions of a server are scanned in its process, if there are processes.
     """
@@ -70,8 +71,10 @@ class DefinitionScanner:
         self.hold = hold
         self.risks: tuple[Risk, ...] = ()
         self.unread: frozenset[str] = frozenset()  # the servers whose definitions have still to be scanned
+        self.twins: tuple[Twin, ...] = ()
         self._processes = processes
         self._scans: dict[tuple[str, str], ScanRecord] = {}  # by server and digest of the definition
+        self._compared: frozenset[tuple[str, str]] = frozenset()
 
     def scan(self, offers: Offers, seconds: float = math.inf) -> Offers:
         """The offers, without what is held back. What cannot be scanned within so many seconds is left for the next
@@ -89,6 +92,7 @@ class DefinitionScanner:
             if not scan.flagged or not self.hold:
                 tools.append(listing)
         self._log(risks)
+        self._compare(listings)
         self._scans, self.risks = scans, tuple(risks)
         passed = {id(listing) for listing in tools}
         instructions = {each.server: str(each.definition["description"]) for each in texts if id(each) in passed}
@@ -144,6 +148,20 @@ class DefinitionScanner:
                 log.debug("definitions are not scanned in a process: %s", error)
         others = [OtherNames(names, server) for _ in definitions]
         return [(scan_definition(each, other), other) for each, other in zip(definitions, others, strict=True)]
+
+    def _compare(self, listings: Iterable[tuple[ToolListing, tuple[str, str]]]) -> None:
+        """Find the twins of tools, and log the pairs of servers that had none before."""
+        tools = {key: listing.definition for listing, key in listings if "name" in listing.definition}
+        if self._compared == tools.keys():
+            return
+        self._compared = frozenset(tools)
+        before = {(each.server, each.other_server) for each in self.twins}
+        self.twins = tuple(find_twins([(server, definition) for (server, _), definition in tools.items()]))
+        pairs = [each for each in list_pairs(self.twins) if (each["server"], each["other"]) not in before]
+        for pair in pairs[:MAX_LOGGED]:
+            names = ", ".join(each["tool"] for each in pair["tools"][:3])
+            message = "[%s] tools with the name or text of tools of %s: %d (%s)"
+            scan_log.warning(message, pair["server"], pair["other"], pair["count"], names)
 
     def _log(self, risks: Iterable[Risk]) -> None:
         """Log the risks that are new. A server that changes all its tools all the time does not fill the log."""
