@@ -16,5 +16,5 @@ function copy(file) {
 rmSync(to, { recursive: true, force: true });
 if (process.argv[2] === "add") {
   const { maps } = JSON.parse(readFileSync(new URL("index.json", from), "utf8"));
-  for (const file of ["index.json", "models.json", ...maps.map((map) => map.file)]) copy(file);
+  for (const file of ["index.json", "models.json", "corpus.json.gz", ...maps.map((map) => map.file)]) copy(file);
 }

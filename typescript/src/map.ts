@@ -10,7 +10,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { createGunzip } from "node:zlib";
+import { createGunzip, gunzipSync } from "node:zlib";
 import { MapDigestError, MapUnreachableError } from "./errors.js";
 import { parseDigest } from "./leaf.js";
 import { MODEL_PREFIX, Models, type ModelsDocument } from "./models.js";
@@ -69,11 +69,14 @@ function readIndex(): BundledMap[] {
 }
 
 /** A JSON file of the folder of maps: that of the package, or that of the repository. */
-function readBeside<T>(file: string): { url: URL; document: T } | undefined {
+export function readBeside<T>(file: string): { url: URL; document: T } | undefined {
   const url = ["../maps/", "../../maps/", "../../../maps/"]
     .map((folder) => new URL(`${folder}${file}`, import.meta.url))
     .find((place) => existsSync(place));
-  return url === undefined ? undefined : { url, document: JSON.parse(readFileSync(url, "utf8")) as T };
+  if (url === undefined) return undefined;
+  const raw = readFileSync(url);
+  const json = file.endsWith(".gz") ? gunzipSync(raw) : raw;
+  return { url, document: JSON.parse(json.toString()) as T };
 }
 
 /** A store of verified maps between processes. */
