@@ -154,7 +154,7 @@ function nameOf(fields: Fields): string {
 function readSpecials(fields: Fields): Vocabulary & { idSet: ReadonlySet<number> } {
   const specials = readIds(fields, "special_tokens", true);
   const idSet = new Set(specials.ids);
-  if (idSet.size !== specials.ids.length) throw new MapInvalidError("two special tokens share an id");
+  if (idSet.size !== specials.ids.length) throw new MapInvalidError("two tokens share an id");
   return { ...specials, idSet };
 }
 
