@@ -36,7 +36,7 @@ def trained(chance: random.Random) -> dict[str, Any]:
         vocab_size=chance.randint(300, 900), special_tokens=["<first>", "<last>"], show_progress=False,
         initial_alphabet=sorted(pre.ByteLevel.alphabet()),
     )  # fmt: skip
-    tokenizer.train_from_iterator([text for text in nasty_texts(chance.randrange(1000), 300)], trainer)
+    tokenizer.train_from_iterator(nasty_texts(chance.randrange(1000), 300), trainer)
     tokenizer.add_tokens([tokenizers.AddedToken("\t " * chance.randint(2, 9), normalized=False), "<tool>"])
     document: dict[str, Any] = json.loads(tokenizer.to_str())
     model = document["model"]
