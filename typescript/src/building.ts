@@ -23,7 +23,7 @@ export interface BuildOptions extends MapChoices {
 
 export interface BuiltMap {
   /** The bytes of the map's file. */
-  bytes: Uint8Array<ArrayBuffer>;
+  bytes: Uint8Array;
   mapId: string;
   /** Equal for maps that give the same ids (spec 5.10). */
   idsDigest: string;
@@ -52,7 +52,7 @@ export async function buildMap(
     throw new MapInvalidError(
       `${name} has no split pattern; --pattern takes ${Object.keys(PATTERNS).join(", ")} or a regex`,
     );
-  const bytes = writeMap(parts, id) as Uint8Array<ArrayBuffer>;
+  const bytes = writeMap(parts, id);
   const mapId = await digestOf(bytes);
   makeTokenizer(bytes, mapId, name); // reading it is the check
   return {
