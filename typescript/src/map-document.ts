@@ -114,7 +114,7 @@ function refuseTokenizerFile(fields: Fields): void {
         ? "a tekken.json"
         : null;
   if (kind === null) return;
-  throw new MapInvalidError(`${kind}, not a map; build a map of it: leafgate maps build FILE --id OWNER/NAME`);
+  throw new MapInvalidError(`${kind}, not a map; build a map of it: npx mcp-leaf maps build FILE --id OWNER/NAME`);
 }
 
 function byteLevelDocument(

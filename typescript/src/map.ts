@@ -57,7 +57,7 @@ function findMapOfModel(model: string): BundledMap {
   const id = knownModels().mapOf(model);
   const map = findBundledMap(id);
   if (map !== undefined) return map;
-  const steps = knownModels().buildSteps(id, "leafgate").join("; ");
+  const steps = knownModels().buildSteps(id, "npx mcp-leaf").join("; ");
   throw new MapUnreachableError(`${model}: its map ${id} is not in this package; to build it: ${steps}`);
 }
 

@@ -61,7 +61,7 @@ function factsOf(model: string): Facts {
   if (bundled !== undefined) return { ...facts, map_id: bundled.sha256 };
   const { package: from, file, repository } = models.document.maps[family.map] ?? {};
   const source = from === undefined ? `its own ${repository}` : `${from}, ${file}`;
-  return { ...facts, map_id: null, source, build: models.buildSteps(family.map, "leafgate") };
+  return { ...facts, map_id: null, source, build: models.buildSteps(family.map, "npx mcp-leaf") };
 }
 
 function show(facts: Facts, asJson: boolean | undefined, status = 0): Output {
