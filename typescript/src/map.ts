@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { createGunzip, gunzipSync } from "node:zlib";
 import { MapDigestError, MapUnreachableError } from "./errors.js";
 import { parseDigest } from "./leaf.js";
+import { readMapDocument } from "./map-document.js";
 import { MODEL_PREFIX, Models, type ModelsDocument } from "./models.js";
 import {
   digestOf,
@@ -251,12 +252,19 @@ export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<
   }
 }
 
-async function expectedDigest({ mapUrl, mapHash }: MetaTokenizerOptions, bundled: BundledMap | undefined) {
+async function expectedDigest(
+  { mapUrl, mapHash, maxBytes = MAX_MAP_BYTES, timeoutMs = TIMEOUT_MS }: MetaTokenizerOptions,
+  bundled: BundledMap | undefined,
+) {
   if (mapHash !== undefined) return parseDigest(mapHash);
   if (bundled !== undefined) return bundled.sha256;
-  if (isRemote(mapUrl) || existsSync(/^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl))
+  if (isRemote(mapUrl))
     throw new MapDigestError(`mapHash is missing: the sha256 of ${mapUrl}; only bundled maps need none`);
-  throw noSuchMap(mapUrl);
+  const path = /^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl;
+  if (!existsSync(path)) throw noSuchMap(mapUrl);
+  const bytes = await readSource(path, { maxBytes, timeoutMs, fetchImpl: fetch, signal: new AbortController().signal });
+  readMapDocument(bytes, mapUrl); // what is not a map is refused as such
+  throw new MapDigestError(`mapHash is missing; that of ${mapUrl} is ${await digestOf(bytes)}`);
 }
 
 /** The error for a name that is neither a bundled map nor a file, with what was probably meant. */
