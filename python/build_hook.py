@@ -1,4 +1,4 @@
-"""Puts the one map that exact card budgets need into the wheel, with an index of its own, and the table of models.
+"""Puts the maps into the wheel, without those for tests, with an index, the table of models, and the licences.
 
 They come from the repository's maps/, or from the copy that the sdist carries.
 """
@@ -10,20 +10,20 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-BUNDLED = "openai/cl100k_base"
+FOR_TESTS = "toy"
+BESIDE = ("models.json", "LICENCES.md", "LICENCE-Apache-2.0.txt")
 
 
-class BundledMap(BuildHookInterface):
+class BundledMaps(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
         here = Path(self.root)
         maps = next(folder for folder in (here / "maps", here.parent / "maps") if folder.is_dir())
         listed = json.loads((maps / "index.json").read_text())["maps"]
-        entries = [entry for entry in listed if entry["id"] == BUNDLED]
+        entries = [entry for entry in listed if not entry["id"].startswith(FOR_TESTS)]
         index = Path(tempfile.mkdtemp()) / "index.json"
         index.write_text(json.dumps({"maps": entries}, indent=2) + "\n")
         build_data["force_include"][str(index)] = "leafgate/maps/index.json"
-        build_data["force_include"][str(maps / "models.json")] = "leafgate/maps/models.json"
-        for entry in entries:
-            build_data["force_include"][str(maps / entry["file"])] = f"leafgate/maps/{entry['file']}"
+        for file in (*BESIDE, *(entry["file"] for entry in entries)):
+            build_data["force_include"][str(maps / file)] = f"leafgate/maps/{file}"

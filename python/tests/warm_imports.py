@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from copy import copy
 
 import anyio
 import mcp.server.mcpserver  # noqa: F401  for servers of tests
@@ -42,7 +43,11 @@ def load_maps() -> None:
         return read_map(raw, where=where, expected_digest=expected_digest)
 
     def find_or_make(token_map: TokenMap) -> Encoder:
-        return encoders.get(token_map.digest) or make_encoder(token_map)
+        if token_map.digest not in encoders:
+            return make_encoder(token_map)
+        encoder = copy(encoders[token_map.digest])
+        vars(encoder)["map"] = token_map  # a caller may have added the digests of equal maps
+        return encoder
 
     for module in (files, shelf):
         module.read_map = find_or_read

@@ -12,11 +12,13 @@ from building import ROOT, SECONDS, run
 from page_blocks import Block, blocks_of
 
 from leafgate import load_encoder
+from leafgate.model.leaf import digest_of
 
 TARBALL_BYTES = 7_000_000  # as docs/install.md says
 README = ROOT / "typescript" / "README.md"
 BLOCKS = blocks_of(README.read_text(encoding="utf-8"))
-COMMANDS = [block for block in BLOCKS if block.kind == "sh"]
+COMMANDS = [block for block in BLOCKS if block.kind == "sh" and "mcp-leaf wrap" in block.text]
+BUILDING = ROOT / "shared-fixtures" / "build-map" / "build.json"
 TEXT = "It is currently 14:30 UTC."
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -37,6 +39,7 @@ def test_what_is_in_it(tarball: Path) -> None:
     sources = {path.stem for path in (ROOT / "typescript" / "src").glob("*.ts")}
     assert {f"package/dist/src/{name}.js" for name in sources} <= names
     assert {"package/maps/qwen/qwen2.json", "package/maps/index.json", "package/README.md", "package/LICENSE"} <= names
+    assert {"package/maps/LICENCES.md", "package/maps/LICENCE-Apache-2.0.txt", "package/maps/corpus.json.gz"} <= names
     assert [name for name in names if "/test" in name or "/examples" in name or "node_modules" in name] == []
 
 
@@ -119,6 +122,24 @@ def test_its_commands(block: Block, node_folder: Path) -> None:
     assert "hello" in content["text"]
     expected = load_encoder("qwen/qwen2").encode(content["text"])
     assert content["_meta"]["ai.codec/leaf-tokenization"]["ids"] == [*expected]
+
+
+def test_building_and_checking(node_folder: Path) -> None:
+    """Both commands; the second says what it needs, and then compares."""
+    (block,) = [block for block in BLOCKS if block.kind == "sh" and "maps build" in block.text]
+    building, checking = block.text.splitlines()
+    case = json.loads(BUILDING.read_text(encoding="utf-8"))["cases"][0]
+    (node_folder / "tokenizer.json").write_text(json.dumps(case["input"]["json"]))
+    run(["bash", "-c", building], node_folder)
+    raw = (node_folder / "mine.json").read_bytes()
+    assert digest_of(raw) == case["expect"]["map_id"]
+    alone = subprocess.run(["bash", "-c", checking], cwd=node_folder, capture_output=True, text=True, check=False)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "npm install --no-save tokenizers" in alone.stderr
+    engine = node_folder / "node_modules" / "tokenizers"
+    engine.symlink_to(ROOT / "typescript" / "node_modules" / "tokenizers")
+    assert "0 differences on 2360 texts with tokenizers " in run(["bash", "-c", checking], node_folder)
+    engine.unlink()
 
 
 def test_the_client(node_folder: Path, url: str) -> None:

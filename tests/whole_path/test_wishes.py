@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +22,13 @@ from leafgate.maps.files import MapFiles
 from leafgate.model.leaf import CODEC_META_KEY
 from leafgate.tokens.ids import TokenIds
 
-QWEN, CL100K = (MapFiles().load(name) for name in ("qwen/qwen2", "openai/cl100k_base"))
+QWEN, QWEN3, CL100K = (MapFiles().load(name) for name in ("qwen/qwen2", "qwen/qwen3", "openai/cl100k_base"))
+# The client's map, and those that give the same ids.
+WISHES = {
+    QWEN.map.digest: [QWEN.map.digest, QWEN3.map.digest],
+    QWEN3.map.digest: [QWEN3.map.digest, QWEN.map.digest],
+    CL100K.map.digest: [CL100K.map.digest],
+}
 TEXT = "The garden was quiet, and the bread was still warm. 的 é"
 NODE = Path(SERVERS) / "wishes.mjs"
 
@@ -76,7 +83,37 @@ def test_the_ids_of_the_map_that_is_wanted_in_the_form_that_is_wanted(
         assert result["content"][0]["text"] == (TEXT if form == "both" else "")
         codec = result["_meta"]["leafgate/envelope"]["provenance"]["codec"]
         assert codec == {"leafBypasses": 1, "tokenizeCalls": 0}
-        assert place.wishes("both")[-1] == {"maps": [encoder.map.digest], "form": "packed"}
+        assert place.wishes("both")[-1] == {"maps": WISHES[encoder.map.digest], "form": "packed"}
+
+
+def test_a_server_with_an_equal_map_makes_leaves_of_it(place: Place) -> None:
+    """They are passed on under the map that the client asked for."""
+    result = call(place, "qwen", encoder=QWEN3, packed=True)
+    ids = TokenIds.from_list(QWEN3.encode(TEXT)).packed
+    assert payload_of(result) == {"map_id": QWEN3.map.digest, "ids": ids}
+    assert result["_meta"]["leafgate/envelope"]["provenance"]["codec"] == {"leafBypasses": 1, "tokenizeCalls": 0}
+    assert place.wishes("qwen")[-1] == {"maps": WISHES[QWEN3.map.digest], "form": "packed"}
+
+
+def from_node(place: Place, **options: Any) -> dict[str, Any]:
+    """What the client of the Node package gets of the same call."""
+    command = ["node", str(Path(__file__).with_name("packed-client.mjs")), f"{place.gateway.url}/mcp"]
+    ran = subprocess.run([*command, json.dumps({"tool": "both__echo", "text": TEXT, **options})],
+                         capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    answer: dict[str, Any] = json.loads(ran.stdout)
+    return answer
+
+
+@pytest.mark.parametrize(("form", "packed", "frames"), [*product(("both", "ids"), (True, False), (True, False))])
+def test_the_node_client_gets_packed_ids(place: Place, form: str, packed: bool, frames: bool) -> None:
+    """It gives them to its caller as numbers, verified, with the text that they decode to."""
+    answer = from_node(place, map="qwen/qwen2", form=form, packed=packed, frames=frames)
+    ids = QWEN.encode(TEXT)
+    assert (answer["texts"], answer["ids"], answer["speaksFrames"]) == ([TEXT], [ids], frames)
+    sent = TokenIds.from_list(ids).packed if packed else ids
+    assert answer["sent"] == {"text": TEXT if form == "both" else "", "ids": sent}
+    assert answer["codec"] == {"leafBypasses": 1, "tokenizeCalls": 0}
 
 
 def test_no_ids_are_made_where_none_are_wanted(place: Place) -> None:

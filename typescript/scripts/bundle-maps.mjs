@@ -16,5 +16,6 @@ function copy(file) {
 rmSync(to, { recursive: true, force: true });
 if (process.argv[2] === "add") {
   const { maps } = JSON.parse(readFileSync(new URL("index.json", from), "utf8"));
-  for (const file of ["index.json", "models.json", ...maps.map((map) => map.file)]) copy(file);
+  const beside = ["index.json", "models.json", "corpus.json.gz", "LICENCES.md", "LICENCE-Apache-2.0.txt"];
+  for (const file of [...beside, ...maps.map((map) => map.file)]) copy(file);
 }

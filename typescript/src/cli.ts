@@ -10,6 +10,7 @@ import { MapError, MapUnreachableError } from "./errors.js";
 import { MAX_TEXT_LENGTH } from "./leaf.js";
 import { findBundledMap, isRemote, makeMetaTokenizer, noSuchMap } from "./map.js";
 import { mapsCommand, orUsageError, UsageError } from "./maps-command.js";
+import { PATTERNS } from "./pattern-families.js";
 import { digestOf, type LoadedTokenizer } from "./tokenizer.js";
 import { wrapCommand } from "./wrap-command.js";
 
@@ -30,6 +31,22 @@ const HELP = `mcp-leaf: token ids for the tool results of MCP servers
   mcp-leaf maps                lists the bundled maps
   mcp-leaf maps for MODEL [--json]
                                says which map gives the token ids of a model, and how to get it
+  mcp-leaf maps build SOURCE --id OWNER/NAME [OPTIONS]
+      Builds a map from a tokenizer's file: a Hugging Face tokenizer.json, a tiktoken rank file, a
+      Mistral tekken.json, a SentencePiece .model (BPE), or Anthropic's claude.json. Writes the same
+      bytes as leafgate maps build, or says what a map cannot express.
+
+        -o, --out FILE         the map (default NAME.json)
+        --pattern NAME|REGEX   ${Object.keys(PATTERNS).join(", ")}, or a regex. Rank files need it
+        --special NAME=ID      a special token; may be repeated
+        --normalizer NAME      nfc, nfkc or none, in place of the source's own
+        --json
+
+  mcp-leaf maps check MAP [--against TOKENIZER] [--json]
+      Loads a map, checks its ids on more than 2,000 texts, and describes it. With --against it
+      compares them with the ids of npm tokenizers for a tokenizer.json, names the first difference
+      and ends with status 1 if there is one; without it nothing is known about the original.
+
   mcp-leaf --version
   mcp-leaf --help
 
@@ -43,7 +60,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (command === "--version") return print(`${version()}\n`);
   if (command === "maps") {
     if (rest.includes("--help") || rest.includes("-h")) return print(HELP);
-    const { text, status } = mapsCommand(rest);
+    const { text, status } = await mapsCommand(rest);
     print(text);
     return status;
   }

@@ -114,7 +114,7 @@ function refuseTokenizerFile(fields: Fields): void {
         ? "a tekken.json"
         : null;
   if (kind === null) return;
-  throw new MapInvalidError(`${kind}, not a map; build a map of it: leafgate maps build FILE --id OWNER/NAME`);
+  throw new MapInvalidError(`${kind}, not a map; build a map of it: npx mcp-leaf maps build FILE --id OWNER/NAME`);
 }
 
 function byteLevelDocument(
@@ -154,7 +154,7 @@ function nameOf(fields: Fields): string {
 function readSpecials(fields: Fields): Vocabulary & { idSet: ReadonlySet<number> } {
   const specials = readIds(fields, "special_tokens", true);
   const idSet = new Set(specials.ids);
-  if (idSet.size !== specials.ids.length) throw new MapInvalidError("two special tokens share an id");
+  if (idSet.size !== specials.ids.length) throw new MapInvalidError("two tokens share an id");
   return { ...specials, idSet };
 }
 

@@ -10,9 +10,10 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { createGunzip } from "node:zlib";
+import { createGunzip, gunzipSync } from "node:zlib";
 import { MapDigestError, MapUnreachableError } from "./errors.js";
 import { parseDigest } from "./leaf.js";
+import { readMapDocument } from "./map-document.js";
 import { MODEL_PREFIX, Models, type ModelsDocument } from "./models.js";
 import {
   digestOf,
@@ -57,7 +58,7 @@ function findMapOfModel(model: string): BundledMap {
   const id = knownModels().mapOf(model);
   const map = findBundledMap(id);
   if (map !== undefined) return map;
-  const steps = knownModels().buildSteps(id, "leafgate").join("; ");
+  const steps = knownModels().buildSteps(id, "npx mcp-leaf").join("; ");
   throw new MapUnreachableError(`${model}: its map ${id} is not in this package; to build it: ${steps}`);
 }
 
@@ -69,11 +70,14 @@ function readIndex(): BundledMap[] {
 }
 
 /** A JSON file of the folder of maps: that of the package, or that of the repository. */
-function readBeside<T>(file: string): { url: URL; document: T } | undefined {
+export function readBeside<T>(file: string): { url: URL; document: T } | undefined {
   const url = ["../maps/", "../../maps/", "../../../maps/"]
     .map((folder) => new URL(`${folder}${file}`, import.meta.url))
     .find((place) => existsSync(place));
-  return url === undefined ? undefined : { url, document: JSON.parse(readFileSync(url, "utf8")) as T };
+  if (url === undefined) return undefined;
+  const raw = readFileSync(url);
+  const json = file.endsWith(".gz") ? gunzipSync(raw) : raw;
+  return { url, document: JSON.parse(json.toString()) as T };
 }
 
 /** A store of verified maps between processes. */
@@ -248,12 +252,19 @@ export async function makeMetaTokenizer(options: MetaTokenizerOptions): Promise<
   }
 }
 
-async function expectedDigest({ mapUrl, mapHash }: MetaTokenizerOptions, bundled: BundledMap | undefined) {
+async function expectedDigest(
+  { mapUrl, mapHash, maxBytes = MAX_MAP_BYTES, timeoutMs = TIMEOUT_MS }: MetaTokenizerOptions,
+  bundled: BundledMap | undefined,
+) {
   if (mapHash !== undefined) return parseDigest(mapHash);
   if (bundled !== undefined) return bundled.sha256;
-  if (isRemote(mapUrl) || existsSync(/^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl))
+  if (isRemote(mapUrl))
     throw new MapDigestError(`mapHash is missing: the sha256 of ${mapUrl}; only bundled maps need none`);
-  throw noSuchMap(mapUrl);
+  const path = /^file:/i.test(mapUrl) ? fileURLToPath(mapUrl) : mapUrl;
+  if (!existsSync(path)) throw noSuchMap(mapUrl);
+  const bytes = await readSource(path, { maxBytes, timeoutMs, fetchImpl: fetch, signal: new AbortController().signal });
+  readMapDocument(bytes, mapUrl); // what is not a map is refused as such
+  throw new MapDigestError(`mapHash is missing; that of ${mapUrl} is ${await digestOf(bytes)}`);
 }
 
 /** The error for a name that is neither a bundled map nor a file, with what was probably meant. */

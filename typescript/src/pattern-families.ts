@@ -11,14 +11,38 @@ const BLANKS = "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const UPPER = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
 const LOWER = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
 
-const FAMILIES = new Map<string, () => PieceEnd>([
-  [wordsPattern("\\p{N}{1,3}"), () => wordsScanner(3)],
-  [wordsPattern("\\p{N}"), () => wordsScanner(1)],
-  [
+/** The pre-tokenizer patterns in wide use. */
+export const PATTERNS = {
+  cl100k: wordsPattern("\\p{N}{1,3}"),
+  o200k:
     `${LEAD}${UPPER}*${LOWER}+${CONTRACTIONS}?|${LEAD}${UPPER}+${LOWER}*${CONTRACTIONS}?` +
-      `|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${BLANKS}`,
-    casedWordsScanner,
-  ],
+    `|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${BLANKS}`,
+  qwen2: wordsPattern("\\p{N}"),
+  gpt2: "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  tekken: `${LEAD}${UPPER}*${LOWER}+|${LEAD}${UPPER}+${LOWER}*` + `|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${BLANKS}`,
+} as const;
+
+export type PatternName = keyof typeof PATTERNS;
+
+// Other spellings of two of them, as tiktoken has them. That of cl100k splits white space at the end of a text
+// differently; the ids of its vocabulary are the same.
+export const GPT2_SPELLING = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s";
+const CL100K_SPELLING =
+  "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$" +
+  "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s";
+
+/** The name of a pattern in wide use, or null for any other. */
+export function familyOf(pattern: string): PatternName | null {
+  if (pattern === GPT2_SPELLING) return "gpt2";
+  if (pattern === CL100K_SPELLING) return "cl100k";
+  const names = Object.keys(PATTERNS) as PatternName[];
+  return names.find((name) => PATTERNS[name] === pattern) ?? null;
+}
+
+const FAMILIES = new Map<string, () => PieceEnd>([
+  [PATTERNS.cl100k, () => wordsScanner(3)],
+  [PATTERNS.qwen2, () => wordsScanner(1)],
+  [PATTERNS.o200k, casedWordsScanner],
 ]);
 
 function wordsPattern(digits: string): string {

@@ -81,7 +81,7 @@ async function gunzip(file: Uint8Array, name: string): Promise<Uint8Array> {
 }
 
 /** The same from bytes whose digest is known; `where` names them in errors. */
-export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): LoadedTokenizer {
+export function makeTokenizer(bytes: Uint8Array, digest: string, where: string): MapTokenizer {
   return new MapTokenizer(readMapDocument(bytes, where), digest);
 }
 
@@ -90,7 +90,7 @@ export async function digestOf(bytes: Uint8Array): Promise<string> {
   return `sha256:${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-class MapTokenizer implements LoadedTokenizer {
+export class MapTokenizer implements LoadedTokenizer {
   readonly map: MapFacts;
   private readonly specialIds: ReadonlySet<number>;
   private readonly encoding: Encoding;
@@ -119,6 +119,29 @@ class MapTokenizer implements LoadedTokenizer {
   private readonly encodeStretch = (text: string): number[] => this.encoding.encode(normalize(text, this.normalizer));
 
   decode(ids: readonly number[]): string {
+    try {
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(this.decodeBytes(ids));
+    } catch (error) {
+      if (error instanceof IdsError) throw error;
+      throw new IdsError("bad-text", "the bytes of these ids are not UTF-8");
+    }
+  }
+
+  /** The text of the first ids of a text, without a character that they begin and do not end. */
+  decodeStart(ids: readonly number[]): string {
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.decodeBytes(ids), { stream: true });
+  }
+
+  /** The bytes of an ordinary token, or null if this is not the id of one. */
+  bytesOf(id: number): Uint8Array | null {
+    if (this.judgeId(id) !== null) return null;
+    const token = this.encoding.tokenOf(id);
+    const bytes = new Uint8Array(this.encoding.lengthOf(token));
+    this.encoding.copyTo(token, bytes, 0);
+    return bytes;
+  }
+
+  private decodeBytes(ids: readonly number[]): Uint8Array {
     const { encoding } = this;
     const tokens = ids.map((id, index) => {
       const reason = this.judgeId(id);
@@ -131,12 +154,7 @@ class MapTokenizer implements LoadedTokenizer {
       encoding.copyTo(token, bytes, at);
       at += encoding.lengthOf(token);
     }
-    const skip = encoding.extraIds > 0 && bytes[0] === SPACE ? 1 : 0;
-    try {
-      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(skip));
-    } catch {
-      throw new IdsError("bad-text", "the bytes of these ids are not UTF-8");
-    }
+    return bytes.subarray(encoding.extraIds > 0 && bytes[0] === SPACE ? 1 : 0);
   }
 
   check(text: string, ids: readonly unknown[], { level = "canonical", mapId = null }: CheckOptions = {}): Verdict {

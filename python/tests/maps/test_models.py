@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING, encoding_name_for_model
 
 from leafgate.maps.files import MapFiles
 from leafgate.maps.models import edit_distance, known_models, words_of
@@ -24,6 +25,20 @@ def answer(model: str) -> dict[str, Any]:
     if family is None:
         return {"family": None, "map": None, "nearest": MODELS.nearest(model, ())}
     return {"family": family.name, "map": family.map}
+
+
+OPENAI = {"p50k_edit": "openai/p50k_base", "gpt2": "openai/r50k_base", "o200k_harmony": "openai/o200k_base"}
+
+
+@pytest.mark.parametrize(
+    "name", [*MODEL_TO_ENCODING, *(f"{prefix.rstrip('-')}-preview" for prefix in MODEL_PREFIX_TO_ENCODING)]
+)
+def test_models_of_openai_are_as_tiktoken_says(name: str) -> None:
+    """`p50k_edit` and `o200k_harmony` differ from the others in special tokens alone."""
+    encoding = encoding_name_for_model(name)
+    family = MODELS.family_of(name)
+    assert family is not None
+    assert family.map == OPENAI.get(encoding, f"openai/{encoding}")
 
 
 def test_there_are_many_names() -> None:

@@ -28,7 +28,7 @@ from leafgate.cli.json_lines import AS_JSON_OPTION, print_json
 from leafgate.compose.servers import TIME_SERVER, embedded_config
 from leafgate.config.load import find_config
 from leafgate.maps.files import CARD_MAP, MapEntry, MapFiles
-from leafgate.model.errors import LeafgateError
+from leafgate.model.errors import LeafgateError, MissingExtraError
 from leafgate.state.routing import default_directory
 from leafgate.tokens.verify import check as check_ids
 from leafgate.version import __version__
@@ -206,9 +206,9 @@ def _try(files: MapFiles, entry: MapEntry) -> Finding:
             is_same = encoder.decode_bytes(ids).decode() == text
             if not is_same or not check_ids(encoder, text, ids, level="canonical").accepted:
                 return _MAPS.fail(entry.id, "does not decode to the text that it encoded", "do not use this map")
+    except MissingExtraError as error:
+        return _MAPS.warn(entry.id, str(error), "install leafgate[metaspace] to use this map")
     except LeafgateError as error:
-        if "tokenizers" in str(error):
-            return _MAPS.warn(entry.id, str(error), "install leafgate[metaspace] to use this map")
         return _MAPS.fail(entry.id, str(error), "download the file again")
     return _MAPS.ok(entry.id, f"{len(encoder.map.token_of_id)} tokens")
 

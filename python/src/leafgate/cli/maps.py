@@ -38,7 +38,7 @@ from leafgate.maps.files import (
 )
 from leafgate.maps.models import known_models
 from leafgate.maps.original import compare, open_original
-from leafgate.model.errors import ConfigError, LeafgateError, TextError
+from leafgate.model.errors import ConfigError, LeafgateError, MissingExtraError, TextError
 from leafgate.model.leaf import parse_digest
 from leafgate.tokens.encoder import Encoder, make_encoder
 from leafgate.tokens.equal_maps import ids_digest
@@ -74,7 +74,7 @@ def list_command(no_load: bool, as_json: bool) -> None:
     """List the installed maps: id, digest, size, source, licence, and whether each can be loaded.
 
     They are in the folders of LEAFGATE_MAPS, in the folder of `maps add`, and in leafgate itself. Exits 1 if one of
-    them cannot be used.
+    them is broken; one that needs an extra is not.
 
     \b
     leafgate maps list
@@ -83,8 +83,8 @@ def list_command(no_load: bool, as_json: bool) -> None:
     console = Console(stderr=True)
     rows = []
     for entry in track(MapFiles().list(), "Loading", console=console, transient=True, disable=not console.is_terminal):
-        problem = None if no_load else _problem(entry)
-        rows.append({**_entry_json(entry), "ok": None if no_load else problem is None, "problem": problem})
+        ok, problem = (None, None) if no_load else _try(entry)
+        rows.append({**_entry_json(entry), "ok": ok, "problem": problem})
     if as_json:
         print_json(rows)
     else:
@@ -295,13 +295,15 @@ def _name(where: str) -> str:
     return urlsplit(where).hostname or "a URL"
 
 
-def _problem(entry: MapEntry) -> str | None:
-    """Return why a map cannot be loaded; None if it can."""
+def _try(entry: MapEntry) -> tuple[bool | None, str | None]:
+    """Return whether a map can be loaded, None if that needs an extra, and why it cannot."""
     try:
         load_entry(entry)
+    except MissingExtraError as error:
+        return None, str(error)
     except LeafgateError as error:
-        return str(error)
-    return None
+        return False, str(error)
+    return True, None
 
 
 def _entry_json(entry: MapEntry) -> dict[str, Any]:
@@ -321,7 +323,7 @@ def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(*short, *long, box=None, pad_edge=False)
     for row in rows:
         digest, size = str(row["map_id"])[:DIGEST_CHARS], f"{row['bytes']:,}"
-        loads = "-" if row["ok"] is None else row["problem"] or "yes"
+        loads = row["problem"] or ("-" if row["ok"] is None else "yes")
         cells = (row["id"], digest, size, row["licence"], row["source"], loads)
         table.add_row(*(Text(cell) for cell in cells))
     console = Console(highlight=False)

@@ -23,7 +23,7 @@ from leafgate.admission.validate import (
     measure_json,
     repair,
 )
-from leafgate.codec.negotiate import LEAF_EXTENSION, IdsWish
+from leafgate.codec.negotiate import LEAF_EXTENSION, MAX_WISHES, IdsWish
 from leafgate.digest.instance import FindViolations
 from leafgate.gateway.approval import ApprovalCase, ApprovalSettings, approve
 from leafgate.gateway.dispatch import SEND_ONCE, Answer, Dispatcher, dispatch
@@ -303,8 +303,14 @@ def _may_share(call: _Call, request: Request, controls: Controls) -> bool:
 
 
 def wish_of(request: Request) -> IdsWish:
-    """What the server of a call is asked for: no ids where the client gets none. Packed ids cost least to read."""
-    return IdsWish((), "none") if request.map_digest is None else IdsWish((request.map_digest,), "packed")
+    """What the server of a call is asked for: no ids where the client gets none. Packed ids cost least to read.
+
+    The client's map comes first, then the maps that give the same ids: a leaf of theirs is one of the client's map.
+    """
+    if request.map_digest is None:
+        return IdsWish((), "none")
+    equal = frozenset() if request.encoder is None else request.encoder.map.equal_digests
+    return IdsWish((request.map_digest, *sorted(equal - {request.map_digest}))[:MAX_WISHES], "packed")
 
 
 async def _send(

@@ -20,6 +20,7 @@ import httpx2
 import platformdirs
 
 from leafgate.maps.files import MapFiles, MapLoads, read_bounded, write_file
+from leafgate.maps.models import PREFIX
 from leafgate.model.errors import MapHashMismatchError, MapUnreachableError
 from leafgate.model.leaf import digest_of, parse_digest
 from leafgate.tokens.encoder import Encoder, make_encoder
@@ -43,11 +44,12 @@ def load_encoder(
 ) -> Encoder:
     """The encoder of the map with this digest. Only a map that an index lists needs no digest.
 
-    `map_url` is an https or file URL, a path, or the id of a map in a folder. `timeout` bounds the whole fetch, in
-    seconds. Verified maps stay in memory; fetched ones also in `cache_dir` (default: the user's cache folder).
+    `map_url` is an https or file URL, a path, the id of a map in a folder, or `model:` and a model's name. `timeout`
+    bounds the whole fetch, in seconds. Verified maps stay in memory; fetched ones also in `cache_dir` (default: the
+    user's cache folder).
     """
     scheme = _SCHEME.match(map_url)
-    local = scheme is None or scheme.group(1).lower() == "file"
+    local = scheme is None or scheme.group(1).lower() == "file" or map_url.startswith(PREFIX)
     digest = parse_digest(MapFiles().find(map_url).digest if map_hash is None and local else map_hash)
     fetch = None if local else _Fetch(map_url, max_bytes, timeout, client)
 

@@ -117,6 +117,10 @@ class MapInvalidError(MapError):
     """The bytes are the right ones, but they hold no usable map."""
 
 
+class MissingExtraError(MapInvalidError):
+    """The map is valid, and a package that it needs is not installed."""
+
+
 class MapUnreachableError(MapError):
     """The map cannot be read: absent, too large or too slow."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import tiktoken
 
-from leafgate.model.errors import IdsError, MapInvalidError, TextError
+from leafgate.model.errors import IdsError, MapInvalidError, MissingExtraError, TextError
 from leafgate.model.leaf import MAX_ID, Reason
 from leafgate.tokens.ids import IdArray
 from leafgate.tokens.normalize import normalize
@@ -265,7 +265,7 @@ class MetaspaceEncoder:
 def _require_tokenizers(token_map: TokenMap) -> None:
     kind = "metaspace maps" if token_map.kind == "metaspace" else "maps with several patterns"
     if tokenizers is None:
-        raise MapInvalidError(f"{token_map.id}: {kind} need the extra `leafgate[metaspace]`")
+        raise MissingExtraError(f"{token_map.id}: {kind} need the extra `leafgate[metaspace]`")
 
 
 def all_merges(order: Sequence[str]) -> Iterable[tuple[str, str]]:

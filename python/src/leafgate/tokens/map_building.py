@@ -83,7 +83,8 @@ def with_choices(
     chosen_ids = frozenset(specials.values())
     vocab = {token: id for token, id in parts.vocab.items() if id not in chosen_ids}
     others = {name: id for name, id in parts.specials.items() if id not in chosen_ids}
-    return replace(parts, vocab=vocab, specials={**others, **specials})
+    added = tuple(token for token in parts.added if token in vocab)
+    return replace(parts, vocab=vocab, specials={**others, **specials}, added=added)
 
 
 def spell_bytes(token: bytes) -> str:

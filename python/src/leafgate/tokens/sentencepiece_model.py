@@ -44,13 +44,14 @@ def read_model(raw: bytes, where: str) -> SentencePieceModel:
         fields = [*_fields(raw)]
         pieces = tuple(_piece(value) for number, value in fields if number == 1)
         trainer, normalizer = (dict(_fields(_last(fields, number))) for number in (2, 3))
-    except (ValueError, IndexError, struct.error, TypeError):
+        model_type = _number(trainer.get(3, 1))
+    except (ValueError, LookupError, struct.error, TypeError):
         raise MapInvalidError(f"{where}: neither JSON, nor a rank file, nor a SentencePiece model") from None
     if not pieces:
         raise MapInvalidError(f"{where}: a SentencePiece model without pieces")
     return SentencePieceModel(
         pieces,
-        type=_number(trainer.get(3, 1)),
+        type=model_type,
         byte_fallback=bool(trainer.get(35, 0)),
         space_is_suffix=bool(trainer.get(24, 0)),
         has_normalizer=bool(normalizer.get(2, b"")),

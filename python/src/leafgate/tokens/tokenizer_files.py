@@ -10,7 +10,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from leafgate.model.errors import MapInvalidError
 from leafgate.tokens import sentencepiece_model
@@ -111,15 +111,15 @@ def _token(encoded: bytes | str, where: str) -> bytes:
 def _read_tiktoken_json(document: dict[str, Any], where: str) -> MapParts:
     """Read the JSON of tiktoken for JavaScript: lines of a first rank and tokens in base64."""
     pattern, specials, lines = (document.get(name) for name in ("pat_str", "special_tokens", "bpe_ranks"))
-    if not isinstance(pattern, str) or not isinstance(specials, dict) or not isinstance(lines, str):
+    if not isinstance(pattern, str) or not _are_ids(specials) or not isinstance(lines, str):
         raise MapInvalidError(f"{where}: `pat_str`, `special_tokens` or `bpe_ranks` is missing")
 
     def rows() -> Iterator[tuple[bytes, int]]:
         for line in filter(None, lines.split("\n")):
-            _, first, *tokens = line.split(" ")
-            if not first.isdigit():
+            _, first, *tokens = line.split(" ") if " " in line else (line, "")
+            if not (first.isascii() and first.isdigit()):
                 raise MapInvalidError(f"{where}: a line of `bpe_ranks` has no first rank")
-            yield from ((_token(token, where), int(first) + place) for place, token in enumerate(tokens))
+            yield from ((_token(token, where), int(first[:20]) + place) for place, token in enumerate(tokens))
 
     parts = _from_ranks(rows(), where)
     normalizer: Normalizer | None = "nfkc" if _CLAUDE_SPECIAL in specials else None
@@ -134,16 +134,24 @@ def _read_tekken(document: dict[str, Any], where: str) -> MapParts:
     try:
         specials_count = config["default_num_special_tokens"]
         most = config["default_vocab_size"] - specials_count
+        _require_ints(specials_count, most, *(row["rank"] for row in (*rows, *(listed or ()))))
         ranks = ((_token(row["token_bytes"], where), row["rank"]) for row in rows if row["rank"] < most)
         parts = _from_ranks(((token, rank + specials_count) for token, rank in ranks), where)
         specials = {row["token_str"]: row["rank"] for row in listed or ()}
         pattern = config["pattern"]
+        if any(not isinstance(text, str) for text in (pattern, *specials)):
+            raise TypeError("not a text")
     except (KeyError, TypeError):
         raise MapInvalidError(f"{where}: `config`, `vocab` or `special_tokens` is not as in a tekken.json") from None
     taken = set(specials.values())
     specials |= {f"<SPECIAL_{id}>": id for id in range(specials_count) if id not in taken}
     notes = () if listed else ("it does not name its special tokens; they are called <SPECIAL_0> and so on",)
     return MapParts("byte_level", parts.vocab, specials, patterns=(pattern,), notes=notes)
+
+
+def _require_ints(*values: object) -> None:
+    if any(type(value) is not int for value in values):
+        raise TypeError("not an integer")
 
 
 # SentencePiece
@@ -210,7 +218,7 @@ class TokenizerJson:
             if self.model.get(effect):
                 raise self.refuse(f"its model has a {effect}, which a map cannot express")
         vocab = self.model.get("vocab")
-        if not isinstance(vocab, dict) or not vocab or any(type(id) is not int for id in vocab.values()):
+        if not _are_ids(vocab) or not vocab:
             raise self.refuse("its model has no vocabulary of tokens and ids")
         specials, added = self.added_tokens(vocab)
         vocab = {token: id for token, id in vocab.items() if token not in specials}
@@ -333,7 +341,9 @@ class TokenizerJson:
             raise self.refuse(f"it splits with the behaviour {behaviour[0]!r}; a map isolates what it matches")
         pattern = step.get("pattern")
         pattern = pattern if isinstance(pattern, dict) else {}
-        regex = pattern.get("Regex") or "".join(f"\\{c}" if c in _ESCAPED else c for c in pattern.get("String", ""))
+        string = pattern.get("String")
+        escaped = "".join(f"\\{c}" if c in _ESCAPED else c for c in string) if isinstance(string, str) else ""
+        regex = pattern.get("Regex") or escaped
         if not isinstance(regex, str) or not regex:
             raise self.refuse("a step of splitting has no pattern")
         return regex
@@ -399,6 +409,10 @@ def _metaspace_parts(
 
 def _left_out(tokens: Sequence[str]) -> tuple[str, ...]:
     return (f"left out {len(tokens)} tokens that no text gives, such as {tokens[0]}",) if tokens else ()
+
+
+def _are_ids(value: object) -> TypeGuard[dict[str, int]]:
+    return isinstance(value, dict) and all(type(id) is int for id in value.values())
 
 
 def _are_words(pair: Sequence[object]) -> bool:
