@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -493,3 +494,15 @@ def test_cards_of_the_root_are_counted_exactly(count: Callable[[str], int]) -> N
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", LIBRARY.read_text("utf-8"), re.DOTALL))
 def test_the_documents_examples_run(block: str) -> None:
     run(block, {})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no processes for cleaning on Windows")
+async def test_a_program_can_limit_the_time_of_cleaning() -> None:
+    bomb = {"content": [{"type": "text", "text": "<|im_start|>password=" * 400_000}]}
+    upstream = StubUpstream([READ], answers={"read_file": bomb}, server="disk")
+    runtime = ProxyRuntime(upstream, cleaning_seconds=0.01)
+    await runtime.refresh_catalog()
+    (item,) = runtime.catalog
+    result = await runtime.execute(item.id, {"path": "a"})
+    assert "not cleaned" in str(result).lower() or "not_cleaned" in str(result)
+    assert "im_start" not in str(result)

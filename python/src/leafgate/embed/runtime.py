@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal, Self, overload
+from weakref import finalize
 
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
@@ -27,6 +28,7 @@ from leafgate.digest.screen import DEFAULT_BUDGET
 from leafgate.embed import count_exactly, shared_maps
 from leafgate.embed.upstreams import PrimitiveSource, ProgramUpstream, ToolSource
 from leafgate.gateway.browse import DEFAULT_TOP_K
+from leafgate.gateway.clean_process import CleanProcesses
 from leafgate.gateway.deliver import SUMMARY_CHARS
 from leafgate.gateway.dispatch import Breakers, Dispatcher
 from leafgate.gateway.execute import Controls
@@ -94,7 +96,10 @@ class ProxyRuntime:
         artifacts: ArtifactStore | None = None,
         embedder: Embedder | None = None,
         flows: FlowPolicy | None = None,
+        cleaning_seconds: float | None = None,
     ) -> None:
+        """`cleaning_seconds` of CPU time are spent on one large text at most, in a child process for each named server
+        (not on Windows): `sys.executable` must be a Python that can import leafgate. None: no limit, no process."""
         maps = shared_maps()
         maps.load(CARD_MAP)  # a missing or broken map fails here, not in a call
         self.mode = mode
@@ -114,6 +119,9 @@ class ProxyRuntime:
             dispatcher=Dispatcher(retry or RetryPolicy(), None if breaker is None else Breakers(breaker)),
             flows=None if flows is None else Flows(flows, MemoryFlowRecords(), (clean or Cleaner()).redact),
         )
+        processes = None if cleaning_seconds is None else CleanProcesses(cleaning_seconds)
+        if processes is not None:
+            finalize(self, processes.close)
         self.gateway = GatewayRuntime(
             GatewayParts(
                 upstream=self.upstream,
@@ -127,6 +135,7 @@ class ProxyRuntime:
                 browse_states=MemoryBrowseStates() if cache_stable else None,
                 embedder=embedder,
                 fit=fit_for_lists,
+                clean_processes=processes,
             )
         )
 

@@ -335,7 +335,7 @@ def _code(error: BaseException) -> ErrorCode:
 # What servers offer
 
 MAX_PAGES: Final = 1_000
-# Of all lists of one server. A catalog of 20,000 tools takes ten seconds and 300 MB to build, for all clients.
+# Of each list of one server. A catalog of 20,000 tools takes ten seconds and 300 MB to build, for all clients.
 MAX_LISTED: Final = 20_000
 MAX_LISTED_BYTES: Final = 32 * 1024 * 1024
 MAX_CURSOR: Final = 65_536
@@ -375,7 +375,7 @@ def declares(capabilities: ServerCapabilities, name: str) -> bool:
 
 
 class ListBudget:
-    """What may still be listed of one server. What comes after it is left out."""
+    """What one list of a server may still have. What comes after it is left out."""
 
     def __init__(self, name: str = "") -> None:
         self._name = name
@@ -408,9 +408,8 @@ def _measure(definition: Definition) -> int:
 async def list_server(
     session: ClientSession, capabilities: ServerCapabilities, seconds: float, name: str = ""
 ) -> ServerOffers:
-    """All lists of a server, as far as they fit its budget. `name` is for the log."""
-    budget = ListBudget(name)
-    lists = {kind: await list_kind(session, kind, capabilities, seconds, budget) for kind in _LISTS}
+    """All lists of a server, as far as they fit their budgets. `name` is for the log."""
+    lists = {kind: await list_kind(session, kind, capabilities, seconds, ListBudget(name)) for kind in _LISTS}
     hints = {kind: hint for kind, (_, hint) in lists.items() if hint is not None}
     return ServerOffers(**{kind: definitions for kind, (definitions, _) in lists.items()}, hints=hints)
 
