@@ -49,17 +49,20 @@ def measure() -> Section:
         "Attacks are definitions of tools and texts (results, resources, prompts). Left out: the model was trained "
         "without this source; for languages, without the goal of the attack in any language; for texts from software, "
         "without this package. The thresholds are set at 0.5 % and 1 % of the definitions of MCP servers and of "
-        "ordinary texts, all left out too. Benign rows show false alarms at the shipped threshold. The rows hand and "
-        "other_hands were written one by one by two authors; the model of a row has read nothing by its author.",
+        "ordinary texts, all left out too. Benign rows show false alarms at the shipped threshold. The rows hand, "
+        "other_hands and author_1 to author_3 were written one by one by five authors; the model of a row has read "
+        "nothing by its author.",
         ("source", "items", "at 0.5 % false alarms", "at 1 %"),
         (*rows, *_shipped()),
         (
             f"Recall by rate of false alarms, all attacks together: {curve}.",
             "Not caught: most attacks in an indirect voice (the rows grammar_whole and own_attacks_round_3), such as a "
-            "parameter that asks for something private in the words of an honest one; a twin of another server's tool "
-            "whose text is unchanged (two of the five attacks of MSB).",
+            "parameter that asks for something private in the words of an honest one. A twin of another server's tool "
+            "whose text is unchanged (two of the five attacks of MSB) says nothing suspicious: it is reported as a "
+            "twin, not flagged, if the other server is connected too.",
             "Prompts for agents and texts about attacks set no threshold: see agent_prompts and security_docs. "
-            "other_hands_benign was written to resemble attacks.",
+            "Nor do the honest passages of other_hands and author_1 to author_3, which were written to resemble "
+            "attacks, and strings in the source of servers that are not definitions (server_sources).",
             "The static embedding has English word pieces only. Other languages are carried by lists of words for each "
             "subject, and by hashed words.",
             "The grammar was written by the authors of the classifier: rows grammar_* are an upper bound.",

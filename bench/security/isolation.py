@@ -27,6 +27,8 @@ from gateways import SERVERS, gateway_on_http
 from mcp import Client, MCPError
 from security.section import Section
 
+from leafgate.gateway.clean_process import lower_priority
+
 SERVER: Final = SERVERS / "hostile.py"
 # One for each way in which a server could cost others; the flood of memory has a second one, over HTTP.
 HOSTILE: Final = ("cleaning", "definitions", "memory", "gzip", "churn", "questions", "progress")
@@ -97,7 +99,7 @@ def _start(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 async def _attack(url: str, hostile: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
     """Call the hostile servers until standard input has a line, or ends. Writes a line when all are being called."""
-    os.nice(10)
+    lower_priority()
     called, answered = dict.fromkeys(hostile, 0), dict.fromkeys(hostile, 0)
     async with anyio.create_task_group() as group:
         for server in hostile:

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does; for the workers, and for what they start
 FOLDER_VARIABLE = "WARM_PYTHON"
 
 

@@ -18,8 +18,8 @@ from leafgate.tokens.normalize import normalize
 from leafgate.tokens.token_map import TokenMap
 
 SEED = 20261116
-COUNT = 5000
-MUTATIONS = 1500
+COUNT = 2500
+MUTATIONS = 1000
 
 
 def same(command: str, lines: list[str], map_id: str, **options: str) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ LISTS: dict[str, list[Any]] = json.loads(Path(FILE).read_text()) if FILE else {}
 IS_STATELESS = os.environ.get("LISTING_ERA") == "stateless"
 CHURN = int(os.environ.get("LISTING_CHURN", "0"))
 COUNT = os.environ.get("LISTING_COUNT")
-CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}}
+CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
 KEYS = {
     "tools/list": "tools",
     "resources/list": "resources",
@@ -85,6 +85,7 @@ def get_prompt(params: dict[str, Any]) -> dict[str, Any]:
 
 HANDLERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     **({"server/discover": discover} if IS_STATELESS else {"initialize": initialize}),
+    "completion/complete": lambda params: {"completion": {"values": ["one"]}},
     **dict.fromkeys(("ping", "resources/subscribe", "resources/unsubscribe"), lambda params: {}),
     **{"tools/call": call, "resources/read": read, "prompts/get": get_prompt},
 }

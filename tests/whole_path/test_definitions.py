@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -173,3 +174,45 @@ async def test_no_wrong_field_of_a_server_keeps_a_list_from_clients(tmp_path: Pa
             "/_meta",
             "/title",
         } <= places_flagged
+
+
+SCHEMAS = {"inputSchema": SCHEMA}
+SPOILING = {
+    "type": {"properties": {"a": {"type": "banana"}}},
+    "pattern": {"properties": {"a": {"pattern": "(?i)abc"}}},
+    "reference": {"properties": {"a": {"$ref": "#/$defs/none"}}},
+    "booleans": {"properties": {"a": True, "b": False}},
+    "same-id": {"$id": "https://example.com/result", "properties": {"text": {"type": "number"}}},
+    "inner-id": {"properties": {"a": {"$id": "https://example.com/result"}}},
+}
+
+
+def test_no_schema_of_a_server_keeps_a_list_from_a_client_that_compiles_it(tmp_path: Path) -> None:
+    """The client of the TypeScript SDK compiles all output schemas, into one table of ids, when it lists tools."""
+    tools = [
+        {"name": f"{name}_{key}", key: {"type": "object", **schema}, **({} if key == "inputSchema" else SCHEMAS)}
+        for name, schema in SPOILING.items()
+        for key in ("inputSchema", "outputSchema")
+    ]
+    times = ["yesterday", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00", "2026-01-01T00:00:00Z"]
+    resources = [
+        {"uri": f"x://{n}", "name": f"r{n}", "annotations": {"lastModified": time}} for n, time in enumerate(times)
+    ]
+    good = {"name": "good", **SCHEMAS, "outputSchema": {"type": "object", "$id": "https://example.com/result"}}
+    servers = {
+        "wrong": server(tmp_path / "w.json", {"tools": tools, "resources": resources}, "handshake"),
+        "good": server(tmp_path / "good.json", {"tools": [good]}, "handshake"),
+    }
+    config = tmp_path / "leafgate.json"
+    config.write_text(json.dumps({"mode": "passthrough", "mcpServers": servers}))
+    with gateway_on_http("--config", str(config)) as gateway:
+        node = ["node", str(SERVERS / "list-tools.mjs"), f"{gateway.url}/mcp"]
+        listing = subprocess.run(node, capture_output=True, text=True, check=False, timeout=60)
+        assert listing.returncode == 0, listing.stderr
+        listed = json.loads(listing.stdout)
+        assert {"good", *(tool["name"] for tool in tools)} <= {*listed["tools"]}
+        assert listed["resources"] == len(times)
+        flags = httpx2.get(f"{gateway.url}/status").json()["flagged"]
+    places = {(flag["name"], flag["where"]) for flag in flags if flag["code"] == "does-not-fit-lists"}
+    spoilt = {(f"{name}_outputSchema", "/outputSchema") for name in ("type", "pattern", "reference", "inner-id")}
+    assert places == spoilt | {(f"r{n}", "/annotations/lastModified") for n in range(3)}

@@ -16,7 +16,7 @@ from gateways import SERVERS, gateway_on_http, text_of
 from guarded_gateway import bearer, guarded_gateway, handed
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ElicitResult, ResourceUpdatedNotification
+from mcp.types import ElicitResult, PromptReference, ResourceUpdatedNotification
 
 pytestmark = pytest.mark.anyio
 
@@ -166,3 +166,12 @@ async def check_limits(url: str) -> None:
         await client.read_resource(MINE)
         with pytest.raises(MCPError):
             await client.read_resource(MINE)
+    async with Client(f"{url}/mcp", mode="legacy") as client:
+        await client.subscribe_resource(MINE)
+        await client.subscribe_resource(MINE)
+        with pytest.raises(MCPError, match="limit"):
+            await client.subscribe_resource(MINE)
+        reference = PromptReference(type="ref/prompt", name="hello")
+        await client.complete(reference, {"name": "a", "value": "b"})
+        with pytest.raises(MCPError, match="limit"):
+            await client.complete(reference, {"name": "a", "value": "c"})

@@ -117,22 +117,43 @@ def requests(routing: Path, rng: random.Random) -> Iterator[Passage]:
             yield passage("requests", 0, "text", json.loads(line)["query"])
 
 
-def literals(folder: Path) -> Iterator[str]:
+def syntax_trees(folder: Path) -> Iterator[ast.AST]:
     for file in sorted(folder.rglob("*.py")):
         if "test" in str(file.relative_to(folder)):
             continue
         try:
-            tree = ast.parse(file.read_text("utf-8", "replace"))
+            yield ast.parse(file.read_text("utf-8", "replace"))
         except (SyntaxError, ValueError):
             continue
+
+
+def literals(folder: Path) -> Iterator[str]:
+    nodes = (node for tree in syntax_trees(folder) for node in ast.walk(tree))
+    for text in filter(None, map(constant, nodes)):
+        if len(text) >= 60 and " " in text:
+            yield text
+
+
+def constant(node: ast.AST | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def definitions(folder: Path) -> Iterator[str]:
+    """What a server says of its tools: docstrings of functions decorated as tools, and values of `description`."""
+    for tree in syntax_trees(folder):
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and len(node.value) >= 60
-                and " " in node.value
-            ):
-                yield node.value
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_tool = any("tool" in ast.unparse(each).lower() for each in node.decorator_list)
+                text = ast.get_docstring(node) if is_tool else None
+            elif isinstance(node, ast.keyword):
+                text = constant(node.value) if node.arg == "description" else None
+            elif isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                text = next((constant(value) for key, value in pairs if constant(key) == "description"), None)
+            else:
+                continue
+            if text and len(text) >= 20 and " " in text:
+                yield text
 
 
 def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
@@ -140,7 +161,11 @@ def software(packages: Path, rng: random.Random) -> Iterator[Passage]:
     for folder in sorted(path for path in packages.iterdir() if path.is_dir()):
         name = folder.name
         if SERVERS.search(name) and name not in SECURITY:
-            texts = sorted(set(literals(folder)))
+            said = list(dict.fromkeys(definitions(folder)))
+            for number, text in enumerate(said):
+                item = f"{name}:definition:{number // 3}"
+                yield passage("server_definitions", 0, "definition", text[:CUT], item=item, group=name, weight=2)
+            texts = sorted({*literals(folder)} - {*said})
             for number, text in enumerate(rng.sample(texts, min(400, len(texts)))):
                 item = f"{name}:{number // 3}"
                 yield passage("server_sources", 0, "definition", text[:CUT], item=item, group=name)
@@ -243,7 +268,7 @@ def by_hand(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
         text = line.replace("\\n", "\n").replace("\\u00ad", "\u00ad")
         group = f"{label}_{style}"
         if label == "benign":
-            yield passage("hand_benign", 0, place, text, language, group=group, item=f"hand:{text}", weight=3)
+            yield passage("hand_benign", 0, place, text, language, group=group, item=f"hand:{text}", weight=4.5)
             continue
         source = "hand_languages" if style == "languages" else "hand"
         weight = 12 if style == "bare" else 3  # short, and quoted in honest texts about attacks
@@ -255,14 +280,17 @@ def by_hand(contexts: dict[str, list[Passage]], rng: random.Random) -> Iterator[
 
 
 def other_hands() -> Iterator[Passage]:
-    """The passages that other people wrote who had not seen the classifier."""
-    for line in (HERE / "other_hands.jsonl").read_text("utf-8").splitlines():
-        each = json.loads(line)
-        label = int(each["label"] == "attack")
-        source = "other_hands" if label else "other_hands_benign"
-        yield passage(
-            source, label, each["place"], each["text"], each["language"], item=f"other:{each['id']}", weight=3
-        )
+    """The passages of people who had not seen the classifier. Each author is a source."""
+    for name in ("other_hands", "authors"):
+        for line in (HERE / f"{name}.jsonl").read_text("utf-8").splitlines():
+            each = json.loads(line)
+            author = f"author_{each['author']}" if "author" in each else name
+            is_attack = each["label"] == "attack"
+            source, weight = (author, 3) if is_attack else (f"{author}_benign", 4.5)
+            item = f"{author}:{each['id']}"
+            yield passage(
+                source, int(is_attack), each["place"], each["text"], each["language"], item=item, weight=weight
+            )
 
 
 # Attacks

@@ -23,7 +23,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from leafgate.clean import instructions
-from leafgate.clean.instructions import BUCKETS, MAX_RULE_GAIN, STRIDE, SUBJECTS
+from leafgate.clean.instructions import BUCKETS, LEAST_CONTEXT, MAX_CONTEXT, MAX_RULE_GAIN, STRIDE, SUBJECTS
 from leafgate.clean.rules import PATTERN_COUNT, find_patterns
 from leafgate.meaning import bundled_embedder
 
@@ -32,13 +32,18 @@ FALSE_ALARMS = 0.005
 # A feature that is scaled up is regularised less.
 WORD_SCALE, MEANING_SCALE, SUBJECT_SCALE, PAIR_SCALE, PATTERN_SCALE = 2.5, 5.0, 1.0, 0.7, 3.0
 STRENGTH = 1.0
-ITERATIONS = 120
+CONTEXT_SCALE = 24.0
+ITERATIONS = 80
+ROUNDS = 2  # of choosing windows again by their scores
 MOST_WINDOWS = (4, 3)  # of a passage that are trained on: of honest ones, of attacks
 # Texts that people wrote one by one count more than those that a grammar made, and than long role plays.
-SOURCE_WEIGHTS = {"hand": 3.0, "other": 3.0, "grammar": 0.6, "jailbreaks": 0.1}
+SOURCE_WEIGHTS = {"hand": 6.0, "other": 6.0, "author": 6.0, "own": 4.0, "grammar": 0.6, "jailbreaks": 0.1}
+# Honest texts whose score is above this in the round before count more, except those that set no threshold.
+SUSPECTED, UNWEIGHED = -2.0, ("agent_prompts", "security_docs")
+SUSPECTED_WEIGHTS = {"definition": 5.0, "text": 2.0}
 NEVER_TRAINED = ("own_attacks_round_3",)
 # Definitions of MCP servers set the threshold of definitions: those of function lists are shorter and plainer.
-OF_SERVERS = ("dev_catalog", "server_sources", "msb", "own_tools")
+OF_SERVERS = ("dev_catalog", "server_definitions", "msb", "own_tools")
 ORDINARY = ("docstrings", "code", "readmes", "own_docs", "own_texts", "hard_negatives", "hand_benign")
 # Sources that are left out together: they share texts or an author's wording.
 FOLDS: tuple[tuple[str, ...], ...] = (
@@ -48,8 +53,20 @@ FOLDS: tuple[tuple[str, ...], ...] = (
     ("spikee", "own_texts", "own_attacks", "own_attacks_round_3", "grammar_whole", "hard_negatives", "toolbench_eval"),
     ("hand", "hand_languages", "hand_benign"),
     ("other_hands", "other_hands_benign"),
+    ("author_1", "author_1_benign"),
+    ("author_2", "author_2_benign"),
+    ("author_3", "author_3_benign"),
 )
-BY_GROUP = ("server_sources", "agent_prompts", "docstrings", "code", "readmes", "security_docs", "own_docs")
+BY_GROUP = (
+    "server_definitions",
+    "server_sources",
+    "agent_prompts",
+    "docstrings",
+    "code",
+    "readmes",
+    "security_docs",
+    "own_docs",
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,9 @@ class Rows:
 def read_windows(entries: Sequence[dict[str, Any]]) -> Rows:
     """The windows of all passages, with the features that the classifier gives them."""
     words, vectors, subjects, patterns, passages, labels = [], [], [], [], [], []
+    contexts = np.zeros((len(entries), len(SUBJECTS.names)), np.float32)
     for number, entry in enumerate(entries):
+        contexts[number] = read_context(entry["text"])
         for buckets, vector, bits, found, label in read_passage(entry):
             words.append(buckets)
             vectors.append(vector)
@@ -81,6 +100,7 @@ def read_windows(entries: Sequence[dict[str, Any]]) -> Rows:
     present = ((np.array(subjects, np.uint64)[:, None] >> bits) & np.uint64(1)).astype(np.float32)
     blocks = [hashed, sparse.csr_matrix(np.array(vectors, np.float32) * MEANING_SCALE)]
     blocks += [sparse.csr_matrix(present * SUBJECT_SCALE), pair_subjects(present) * PAIR_SCALE]
+    blocks.append(sparse.csr_matrix(contexts[passages] * CONTEXT_SCALE))
     ends = np.cumsum([0, *map(len, patterns)])
     numbers = np.array([number for found in patterns for number in found], np.int64)
     ones = np.full(len(numbers), PATTERN_SCALE, np.float32)
@@ -92,6 +112,14 @@ def pair_subjects(present: np.ndarray) -> Any:
     first, second = np.triu_indices(present.shape[1], 1)
     parts = [present[at : at + 20_000] for at in range(0, len(present), 20_000)]
     return sparse.vstack([sparse.csr_matrix(part[:, first] * part[:, second]) for part in parts]).tocsr()
+
+
+def read_context(text: str) -> np.ndarray:
+    """The share of the words of a text that belong to each subject."""
+    words = [match[0] for match in instructions._WORD.finditer(text)]
+    bits = np.array([_read_word(word).subjects for word in words], np.uint64)[:, None]
+    counts = ((bits >> np.arange(len(SUBJECTS.names), dtype=np.uint64)) & np.uint64(1)).sum(0)
+    return counts / max(LEAST_CONTEXT, len(words))
 
 
 # Buckets, vector, subjects, patterns (of definitions only), and whether it holds the attack
@@ -143,9 +171,28 @@ def choose_windows(rows: Rows, entries: Sequence[dict[str, Any]]) -> np.ndarray:
     return chosen
 
 
-def weigh(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> np.ndarray:
-    """Weights of the chosen rows: long passages and large sources count less, both classes as much."""
-    given = np.array([e.get("weight", 1) * SOURCE_WEIGHTS.get(e["source"].split("_")[0], 1) for e in entries])
+def choose_again(rows: Rows, entries: Sequence[dict[str, Any]], scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """The windows of the next round, by the scores of the last: multiple-instance learning.
+
+    Of an attack passage in which nothing says where the attack is, one window, or two of a long one: those that score
+    highest. Of an honest passage the two that score highest, beside those that were chosen first.
+    """
+    order = np.lexsort((-scores, rows.passages))
+    counts = np.bincount(rows.passages, minlength=len(entries))
+    ranks = np.empty(len(scores), int)
+    ranks[order] = np.arange(len(scores)) - (np.cumsum(counts) - counts)[rows.passages[order]]
+    is_attack = np.array([entry["label"] == 1 for entry in entries])[rows.passages]
+    has_place = np.array([entry.get("attack", entry["text"]) != entry["text"] for entry in entries])[rows.passages]
+    by_score = np.where(is_attack, ranks < np.where(counts[rows.passages] > 6, 2, 1), first | (ranks < 2))
+    return np.where(is_attack & has_place, first, by_score)
+
+
+def weigh(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Weights of the chosen rows: long passages and large sources count less, both classes as much.
+
+    `more`: a factor for each passage.
+    """
+    given = more * [e.get("weight", 1) * SOURCE_WEIGHTS.get(e["source"].split("_")[0], 1) for e in entries]
     per_passage = np.bincount(rows.passages[chosen], minlength=len(entries))
     weights = given[rows.passages] / np.sqrt(np.maximum(1, per_passage[rows.passages]))
     sources = np.array([entry["source"] for entry in entries])[rows.passages]
@@ -164,15 +211,31 @@ class Fit:
     bias: float
 
     def score(self, features: Any) -> np.ndarray:
-        """As the classifier does: the rules add at most a fixed gain."""
+        """As the classifier does: the rules and the rest of the text add at most a fixed gain."""
         split = features.shape[1] - PATTERN_COUNT
+        start = split - len(SUBJECTS.names)
         rules = np.minimum(MAX_RULE_GAIN, features[:, split:] @ self.weights[split:])
-        return features[:, :split] @ self.weights[:split] + rules + self.bias
+        context = np.clip(features[:, start:split] @ self.weights[start:split], -MAX_CONTEXT, MAX_CONTEXT)
+        return features[:, :start] @ self.weights[:start] + context + rules + self.bias
 
 
-def fit(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> Fit:
+def fit(rows: Rows, entries: Sequence[dict[str, Any]], allowed: np.ndarray) -> Fit:
+    """Fit once on windows chosen by chance, then on those chosen by the scores of the fit before."""
+    first = choose_windows(rows, entries)
+    model = _fit(rows, first & allowed, weigh(rows, entries, first & allowed, np.ones(len(entries))))
+    factors = np.array([SUSPECTED_WEIGHTS[entry["place"]] for entry in entries])
+    sets_weight = np.array([entry["label"] == 0 and entry["source"] not in UNWEIGHED for entry in entries])
+    for _ in range(ROUNDS):
+        scores = model.score(rows.features)
+        is_suspected = sets_weight & (highest(scores, rows.passages, len(entries)) > SUSPECTED)
+        chosen = choose_again(rows, entries, scores, first) & allowed
+        model = _fit(rows, chosen, weigh(rows, entries, chosen, np.where(is_suspected, factors, 1.0)))
+    return model
+
+
+def _fit(rows: Rows, chosen: np.ndarray, weights: np.ndarray) -> Fit:
     model = LogisticRegression(C=STRENGTH, max_iter=ITERATIONS, solver="lbfgs", tol=1e-5)
-    model.fit(rows.features[chosen], rows.labels[chosen], sample_weight=weigh(rows, entries, chosen))
+    model.fit(rows.features[chosen], rows.labels[chosen], sample_weight=weights)
     return Fit(model.coef_[0].astype(np.float32), float(model.intercept_[0]))
 
 
@@ -216,13 +279,13 @@ def fold_of(entry: dict[str, Any], number: int) -> int:
     return next((fold for fold, names in enumerate(FOLDS) if source in names), 0)
 
 
-def cross_validate(rows: Rows, entries: Sequence[dict[str, Any]], chosen: np.ndarray) -> np.ndarray:
+def cross_validate(rows: Rows, entries: Sequence[dict[str, Any]], allowed: np.ndarray) -> np.ndarray:
     """The score of each passage by a model that was trained without its source, or package."""
     folds = np.array([fold_of(entry, number) for number, entry in enumerate(entries)])[rows.passages]
     scores = np.full(len(entries), -np.inf)
     for number, names in enumerate(FOLDS):
         out = folds == number
-        model = fit(rows, entries, chosen & ~out)
+        model = fit(rows, entries, allowed & ~out)
         scores = np.maximum(scores, highest(model.score(rows.features[out]), rows.passages[out], len(entries)))
         print("fold", number, names, flush=True)
     return scores
@@ -275,8 +338,8 @@ def write_model(model: Fit, thresholds: Sequence[float], path: Path) -> None:
     """Words as bytes with one scale; the rest as floats. The diagonal of `subjects` has the weights of single ones."""
     dimensions = bundled_embedder().rows.shape[1]
     count = len(SUBJECTS.names)
-    sizes = (BUCKETS, dimensions, count, count * (count - 1) // 2)
-    words, meaning, single, pairs, patterns = np.split(model.weights, np.cumsum(sizes).tolist())
+    sizes = (BUCKETS, dimensions, count, count * (count - 1) // 2, count)
+    words, meaning, single, pairs, context, patterns = np.split(model.weights, np.cumsum(sizes).tolist())
     words = words * WORD_SCALE
     subjects = np.diag(single * SUBJECT_SCALE).astype(np.float32)
     subjects[np.triu_indices(count, 1)] = pairs * PAIR_SCALE
@@ -287,6 +350,7 @@ def write_model(model: Fit, thresholds: Sequence[float], path: Path) -> None:
         words_scale=scale,
         meaning=(meaning * MEANING_SCALE).astype(np.float32),
         subjects=subjects,
+        context=(context * CONTEXT_SCALE).astype(np.float32),
         patterns=(patterns * PATTERN_SCALE).astype(np.float32),
         bias=np.float32(model.bias),
         thresholds=np.array(thresholds, np.float32),
@@ -302,10 +366,10 @@ def main() -> None:
     entries = [json.loads(line) for line in args.passages.read_text("utf-8").split("\n") if line]
     rows = read_windows(entries)
     sources = np.array([entry["source"] for entry in entries])[rows.passages]
-    chosen = choose_windows(rows, entries) & ~np.isin(sources, NEVER_TRAINED)
-    print(len(rows.labels), "windows,", int(chosen.sum()), "trained on", flush=True)
-    figures = figures_of(cross_validate(rows, entries, chosen), entries)
-    model = fit(rows, entries, chosen)
+    allowed = ~np.isin(sources, NEVER_TRAINED)
+    print(len(entries), "passages,", len(rows.labels), "windows", flush=True)
+    figures = figures_of(cross_validate(rows, entries, allowed), entries)
+    model = fit(rows, entries, allowed)
     thresholds = [figures["thresholds"][place][str(FALSE_ALARMS)] for place in ("definition", "text")]
     write_model(model, thresholds, args.model)
     args.figures.write_text(json.dumps(figures, indent=1) + "\n")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import codecs
 import gzip
+import io
 import json
+import lzma
+import zipfile
+import zlib
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +48,13 @@ def in_labels(data: str, size: int = 40) -> str:
     return ".".join(data[place : place + size] for place in range(0, len(data), size))
 
 
+def zipped(text: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", text)
+    return file.getvalue()
+
+
 B64 = base64.b64encode(TEXT.encode()).decode()
 
 
@@ -57,6 +69,23 @@ B64 = base64.b64encode(TEXT.encode()).decode()
         {"c": "".join(f"\\u{ord(c):04x}" for c in TEXT)},
         {"c": "".join(f"&#x{ord(c):x};" for c in TEXT)},
         {"u": f"https://x.example/?q={quote(quote(TEXT))}"},
+        {"u": "https://x.example/?" + "&".join(f"part{n}={word}" for n, word in enumerate(TEXT.split()))},
+        {"c": "".join(f"<b>{c}</b>" for c in TEXT)},
+        {"c": "".join(f"={byte:02X}" for byte in TEXT.encode())},
+        {"c": " ".join(word[::-1] for word in TEXT.split())},
+        {"c": "".join(chr(33 + (ord(c) - 33 + 47) % 94) if "!" <= c <= "~" else c for c in TEXT)},
+        {"c": TEXT.encode("utf-16-be").hex()},
+        {"c": str(int.from_bytes(TEXT.encode()))},
+        {"c": base64.b32hexencode(TEXT.encode()).decode()},
+        *(
+            {"c": base64.b64encode(packed).decode()}
+            for packed in (
+                zlib.compress(TEXT.encode())[2:-4],
+                bz2.compress(TEXT.encode()),
+                lzma.compress(TEXT.encode()),
+                zipped(TEXT),
+            )
+        ),
         {"u": f"https://x.example/{TEXT.replace(' ', '/')}"},
         {"u": f"https://{in_labels(TEXT.encode().hex())}.x.example/"},
         {"u": f"https://{in_labels(base64.b32encode(TEXT.encode()).decode().lower().rstrip('='))}.x.example/"},

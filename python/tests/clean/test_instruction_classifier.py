@@ -68,7 +68,7 @@ def test_an_attack_is_found_wherever_it_stands_in_a_page(at: int) -> None:
     sentences[at] += ATTACK + " "
     suspicion = judge_text("".join(sentences))
     assert suspicion.is_flagged
-    assert "id_rsa" in suspicion.excerpt or "instructions" in suspicion.excerpt
+    assert any(part in suspicion.excerpt for part in ("id_rsa", "instructions", "eve@example.net"))
 
 
 @pytest.mark.parametrize(

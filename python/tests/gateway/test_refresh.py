@@ -58,11 +58,11 @@ def test_a_change_of_names_scans_only_the_definitions_that_it_concerns(monkeypat
     tools = [ToolListing("math", GOOD), ToolListing("evil", steering)]
     watch.scan(Offers(tools=tools))
     before = watch.risks
-    assert scanned == ["add", "first"]
+    assert {*scanned} == {"add", "first"}
     watch.scan(Offers(tools=[*tools, ToolListing("churn", {"name": "other_tool"})]))
-    assert scanned == ["add", "first", "other_tool"]
+    assert scanned[2:] == ["other_tool"]
     watch.scan(Offers(tools=[*tools, ToolListing("mail", {"name": "send_mail"})]))
-    assert scanned[3:] == ["first", "send_mail"]
+    assert sorted(scanned[3:]) == ["first", "send_mail"]
     assert watch.risks != before
 
 
@@ -93,3 +93,35 @@ def test_the_time_of_a_scan_grows_with_the_text_and_not_with_its_square() -> Non
     for unit in UNITS:
         text = (unit * len(prose))[: len(prose)]
         assert min(seconds(text) for _ in range(3)) < 20 * usual, repr(unit)
+
+
+def test_what_takes_too_long_to_scan_at_the_start_is_scanned_later() -> None:
+    many = [ToolListing("many", {"name": f"tool_{n}", "description": f"Adds {n}. " * 100}) for n in range(100)]
+    watch = DefinitionScanner()
+    kept = watch.scan(Offers(tools=[*many, *OFFERS.tools]), seconds=0.1)
+    assert len(kept.tools) == 102
+    assert watch.unread == {"many"}
+    assert [risk.tool for risk in watch.risks] == ["sum"]
+    watch.scan(Offers(tools=[*many, *OFFERS.tools]))
+    assert watch.unread == frozenset()
+    assert [risk.tool for risk in watch.risks] == ["sum"]
+
+
+def test_twins_are_reported_once_and_shown_even_with_hold(caplog: pytest.LogCaptureFixture) -> None:
+    text = "Search for articles on PubMed using key words, newest first."
+    tools = [
+        ToolListing("pubmed", {"name": "search_articles", "description": text}),
+        ToolListing("copy", {"name": "find_papers", "description": text}),
+    ]
+    watch = DefinitionScanner(hold=True)
+    assert len(watch.scan(Offers(tools=tools)).tools) == 2
+    assert {(twin.tool, twin.other_tool) for twin in watch.twins} == {
+        ("search_articles", "find_papers"),
+        ("find_papers", "search_articles"),
+    }
+    assert "find_papers" in caplog.text
+    caplog.clear()
+    watch.scan(Offers(tools=[*tools, ToolListing("math", GOOD)]))
+    assert caplog.text == ""
+    watch.scan(Offers(tools=tools[:1]))
+    assert watch.twins == ()

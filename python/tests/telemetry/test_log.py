@@ -259,3 +259,15 @@ def test_a_log_that_is_not_read_drops_lines_and_counts_them() -> None:
         root.removeHandler(queue)
         assert read.count(b"x" * 999) + queue.dropped == 1_000
     os.close(reader)
+
+
+@pytest.mark.parametrize(("level", "is_logged"), [("info", False), ("debug", True)])
+def test_what_the_client_of_the_sdk_quotes_is_logged_for_debugging_only(level: str, is_logged: bool) -> None:
+    stream = io.StringIO()
+    setup_logging(level, stream=stream)
+    logging.getLogger("mcp.client.streamable_http").warning("Unknown SSE event: a payload")
+    logging.getLogger("mcp.server").warning("a warning of the server")
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    assert ("a payload" in stream.getvalue()) is is_logged
+    assert "a warning of the server" in stream.getvalue()

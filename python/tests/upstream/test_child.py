@@ -151,3 +151,16 @@ async def test_messages_come_in_their_order_and_noise_does_not() -> None:
     )
     async with child(f"sys.stdout.buffer.write({said!r}); sys.stdout.flush()") as (read, _):
         assert [message.method for message in await all_messages(read)] == ["m0", "m1", "m2"]
+
+
+async def test_an_answer_of_too_many_values_fails_its_request_before_it_is_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An empty list takes 2 bytes in JSON, and 64 in memory."""
+    monkeypatch.setattr("leafgate.upstream.child.MAX_SIGNS", 1_000_000)
+    answer = "print(json.dumps({'jsonrpc': '2.0', 'id': 7, 'result': {'x': [[]] * 600_000}}), flush=True)"
+    prose = "print(json.dumps({'jsonrpc': '2.0', 'id': 8, 'result': {'x': 'word, ' * 600_000}}), flush=True)"
+    async with child(f"{answer}; {prose}; time.sleep(600)") as (read, _):
+        refused, passed = (await anext(read)).message, (await anext(read)).message
+    assert (refused.id, refused.error.message) == (7, "the server's answer is too large")
+    assert (passed.id, len(passed.result["x"])) == (8, 3_600_000)

@@ -38,6 +38,11 @@ MB = 1_000_000
         (b'{"jsonrpc":"2.0","id":"5","result":{"x":"\xff"}}', None),
         (b'{"jsonrpc":"2.0","id":5.5,"result":{"x":"\xff"}}', None),
         (b'{"jsonrpc":"2.0","id":' + b"5" * 5_000 + b',"result":{}}', None),
+        (b'[{"jsonrpc":"2.0","id":5,"result":{}}]', 5),
+        (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":5,"result":{}}', 5),
+        (b'{"jsonrpc":"2.0","id":5.0,"result":{}}', 5),
+        (b'{"jsonrpc":"2.0","id":5e0,"result":{}}', 5),
+        (b'{"jsonrpc":"2.0","id":5e1,"result":{}}', None),
         (b"words that are not JSON", None),
         (b"[" * 100_000, None),
         (b"", None),
@@ -57,13 +62,23 @@ def test_of_an_event_stream_only_events_that_are_too_large_are_replaced(end: byt
         limit, out, place = EventLimit(1_000, lambda refusals=refusals: refusals.append(1)), [], 0
         while place < len(stream):
             size = chance.choice([1, 2, 3, 50, 700])
-            out.append(limit.feed(stream[place : place + size]))
+            out += limit.feed(stream[place : place + size])
             assert limit.size <= 1_000
             place += size
         passed = b"".join(out)
         assert passed.count(b'"id":1') == 3
         assert passed.count(TOO_LARGE.encode()) == len(refusals) == 3
         assert passed.count(b"x") < 3 * 2_000
+
+
+def test_a_large_event_is_held_back_until_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive, "_HELD_FROM", 1_000)
+    limit = EventLimit(10_000, lambda: None)
+    passed = b"".join(piece for _ in range(8) for piece in limit.feed(b"data: " + b"x" * 994))
+    assert len(passed) == 1_000
+    assert len(b"".join(limit.feed(b"\n\ndata: 1\n\n"))) == 7_000 + 11
+    endless = [piece for _ in range(50) for piece in limit.feed(b"y" * 1_000)]
+    assert sum(map(len, endless)) < 2_000
 
 
 def test_a_flood_of_log_lines_is_passed_on_in_part() -> None:
@@ -84,6 +99,12 @@ ANSWERS = {
     "large": lambda id: ((RESULT % (id, f'"{"x" * 2 * MB}"')).encode(), "application/json", ""),
     "large-event": lambda id: (
         f"data: {RESULT % (id, json.dumps('x' * 2 * MB))}\n\n".encode(),
+        "text/event-stream",
+        "",
+    ),
+    "many-values": lambda id: ((RESULT % (id, f"[{'[],' * 9_000}0]")).encode(), "application/json", ""),
+    "many-in-event": lambda id: (
+        f"data: {RESULT % (id, '[' + '[],' * 90_000 + '0]')}\n\n".encode(),
         "text/event-stream",
         "",
     ),
@@ -146,6 +167,7 @@ async def test_an_answer_over_http_that_is_too_large_or_cannot_be_read_fails_its
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(receive, "MAX_ANSWER", MB)
+    monkeypatch.setattr(receive, "MAX_SIGNS", 15_000)
     monkeypatch.setattr(receive.BoundedClient.__init__, "__defaults__", (MB,))
     workload, failures = Workload(), {}
     with serving() as url:
@@ -160,7 +182,7 @@ async def test_an_answer_over_http_that_is_too_large_or_cannot_be_read_fails_its
                 assert (await fleet.request("web", "tools/call", {"name": "right"}))["x"] == 1
     too_large, malformed = ("UPSTREAM_ERROR", TOO_LARGE), ("UPSTREAM_ERROR", MALFORMED)
     assert failures == {
-        **dict.fromkeys(("bomb", "large", "large-event"), too_large),
+        **dict.fromkeys(("bomb", "large", "large-event", "many-values", "many-in-event"), too_large),
         **dict.fromkeys(("bytes", "deep", "digits", "not-gzip", "text-id"), malformed),
     }
     assert workload.held() == {"web": 0}

@@ -16,7 +16,7 @@ from mcp.types import ErrorData
 
 from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
-from leafgate.upstream import ServerSpec, StdioServer, supervise
+from leafgate.upstream import ServerSpec, StdioServer, back_channel
 from leafgate.upstream.fleet import Fleet
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +58,42 @@ async def test_all_pages_of_a_list_are_followed(tmp_path: Path) -> None:
     async with running(spec(tmp_path)) as fleet:
         names = [listing.definition["name"] for listing in (await fleet.list_offers()).tools]
         assert names == ["echo", "die", "sleep", "grow", "pid"]
+
+
+LISTER = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    cursor = int(request.get("params", {}).get("cursor", 0))
+    tools = [{"name": f"t{cursor}-{n}", "inputSchema": {}} for n in range(1_000)]
+    result = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "lister", "version": "1"}, "instructions": "x" * 1_000_000},
+        "tools/list": {"tools": tools, "nextCursor": str(1 if "loop" in sys.argv else cursor + 1)},
+    }.get(request["method"])
+    answer = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
+
+async def test_of_a_list_without_end_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leafgate.upstream.raw_session.MAX_LISTED", 2_500)
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER)))) as fleet:
+        offers = await fleet.list_offers()
+        assert [listing.definition["name"] for listing in offers.tools][-1] == "t2-499"
+        assert len(offers.instructions["lister"]) < 100_000
+    monkeypatch.setattr("leafgate.upstream.raw_session.MAX_LISTED_BYTES", 50_000)
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER)))) as fleet:
+        assert 1_000 < len((await fleet.list_offers()).tools) < 2_000
+
+
+async def test_a_cursor_that_comes_again_ends_the_list() -> None:
+    async with running(ServerSpec("lister", StdioServer(sys.executable, ("-c", LISTER, "loop")))) as fleet:
+        (member,) = fleet.members()
+        assert member.state == "down"
+        assert "had it before" in (member.last_failure or "")
 
 
 async def test_unknown_fields_and_blocks_come_through_raw(tmp_path: Path) -> None:
@@ -138,13 +174,14 @@ class Silent:
 
 
 async def test_a_question_that_is_not_answered_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(back_channel, "ANSWER_SECONDS", 0.05)
     client = cast(ClientChannel, Silent())
     with anyio.fail_after(PATIENCE):
+        questions = {"inputRequests": {"q": {"method": "elicitation/create"}}}
         with pytest.raises(UpstreamFailure) as raised:
-            await supervise.answer_questions({"inputRequests": {"q": {"method": "elicitation/create"}}}, client)
+            await back_channel.BackChannel().answer_questions(questions, client)
         assert "in time" in str(raised.value)
-        back = supervise.BackChannel()
+        back = back_channel.BackChannel()
         with back.open_to(client):
             answer = await back.list_roots(None)
         assert isinstance(answer, ErrorData)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bz2
 import codecs
 import html
 import json
+import lzma
 import re
 import unicodedata
 import zlib
@@ -31,6 +33,7 @@ MAX_ARGUMENTS: Final = 1_048_576  # characters of the arguments of one call; a c
 MAX_VALUES: Final = 100_000
 MAX_DECODED: Final = MAX_ARGUMENTS  # characters that the encodings in one text may unfold to
 MAX_LAYERS: Final = 3  # of encodings around each other
+MAX_UNPACKING: Final = 16 * 1024 * 1024  # bytes of memory for unpacking xz
 MAX_COMPACT: Final = 8_192  # characters of arguments that are read as one base64 text, whatever is between its parts
 MAX_ENCODED: Final = 131_072  # characters of a text of a result in which encodings are searched for
 SHORT: Final = 200  # characters of a value that is joined with those beside it: the fields of a record
@@ -50,12 +53,16 @@ _APART: Final = re.compile(
     r"https?://[^\s/?#\"'<>]{1,255}|(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{40}"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)(?![0-9A-Za-z])"
 )
-_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\([0-7]{3})|\\[nrtbf]")
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|(?:\\x|=)([0-9a-fA-F]{2})|\\([0-7]{3})|\\[nrtbf]|<[^<>]{1,64}>")
+_PARAMETER: Final = re.compile(r"[?&;][\w.\[\]-]{1,32}=")  # the name of one
+_WORD: Final = re.compile(r"\S+")
+_ROT47: Final = str.maketrans({33 + at: 33 + (at + 47) % 94 for at in range(94)})
+_NUMBER: Final = re.compile(r"\d{40,4000}")
 _BITS: Final = re.compile(r"[01\s,]{64,}")
 # Characters that are not shown: tags stand for ASCII, variation selectors for bytes.
 _UNSEEN: Final = re.compile("[\ufe00-\ufe0f\U000e0000-\U000e01ef]{8,}")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}")
-_BASE32: Final = re.compile(r"[A-Za-z2-7.-]{16,}")
+_BASE32: Final = re.compile(r"[A-Za-z0-9.-]{16,}")
 _BASE85: Final = re.compile(r"(?<![!-~])[!-~]{20,8192}(?![!-~])")
 _HEX: Final = re.compile(r"[0-9A-Fa-f\s:.,_-]{16,}")
 _HEX_PREFIX: Final = re.compile(r"(?:0|\\)x(?=[0-9A-Fa-f]{2})")
@@ -133,6 +140,10 @@ def fold_arguments(value: Any) -> str | None:
     forms = [forward, forward[::-1], fold(codecs.encode(whole, "rot13")), fold("".join(names))]
     forms.append(fold("".join(reversed(" ".join(values).split()))))
     forms.append(fold(re.sub(r"\d+", "", whole)))  # numbers between parts
+    forms.append(fold(_PARAMETER.sub(" ", whole)))  # names between parts
+    forms.append(fold(_WORD.sub(lambda word: word[0][::-1], whole)))
+    if sum(map(str.islower, whole)) < 0.2 * len(whole):  # it turns small letters into other signs
+        forms.append(fold(whole.translate(_ROT47)))
     if several:
         forms += [fold("".join(reversed(values))), fold("".join(each[::-1] for each in values))]
     # Encodings over several arguments, and backward ones, are searched for only where that does not take long.
@@ -237,12 +248,13 @@ def _decode_layer(text: str) -> Iterator[str]:
     for match in _BASE32.finditer(text):
         letters = re.sub(r"[.-]", "", match[0]).upper()
         padded = letters + "=" * (-len(letters) % 8)
-        for run in (padded, letters[: len(letters) // 8 * 8]):  # some lengths cannot be padded
-            try:
-                yield from _as_text(base64.b32decode(run))
-                break
-            except binascii.Error:
-                continue
+        for decode_run in (base64.b32decode, base64.b32hexdecode):
+            for run in (padded, letters[: len(letters) // 8 * 8]):  # some lengths cannot be padded
+                try:
+                    yield from _as_text(decode_run(run))
+                    break
+                except binascii.Error:
+                    continue
     yield from _decode_codes(text)
 
 
@@ -259,6 +271,9 @@ def _decode_codes(text: str) -> Iterator[str]:
                 yield from _as_text(decode_run(match[0]))
             except ValueError:
                 continue
+    for match in _NUMBER.finditer(text):  # the bytes of a text as one number
+        number = int(match[0])
+        yield from _as_text(number.to_bytes((number.bit_length() + 7) // 8))
     for match in _CODES.finditer(text):
         codes = re.findall(r"\d{2,4}", match[0])
         if len(codes) >= GROUP:
@@ -267,7 +282,8 @@ def _decode_codes(text: str) -> Iterator[str]:
 
 def _unescape(match: re.Match[str]) -> str:
     digits = match[1] or match[2]
-    return chr(int(digits, 16)) if digits else chr(int(match[3], 8)) if match[3] else " "
+    is_tag = match[0].startswith("<")
+    return chr(int(digits, 16)) if digits else chr(int(match[3], 8)) if match[3] else "" if is_tag else " "
 
 
 def _read_unseen(run: str) -> str:
@@ -287,15 +303,28 @@ def _from_base64(run: str) -> bytes:
 
 def _as_text(data: bytes) -> Iterator[str]:
     """Yield the text that these bytes are, unpacked if they are compressed; nothing if they are not a text."""
-    if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > 1 and int.from_bytes(data[:2]) % 31 == 0):
-        try:
-            data = zlib.decompressobj(wbits=47).decompress(data, MAX_DECODED)
-        except zlib.error:
-            return
-    text = data.decode("utf-16-le" if data[1:8:2] == b"\0\0\0\0" else "utf-8", "ignore")
-    printable = sum(char.isprintable() or char.isspace() for char in text[:256])
-    if text and printable >= 0.8 * min(len(text), 256) and len(text) * 2 >= min(len(data), 256):
-        yield text
+    zeros = b"\0\0\0\0"
+    is_wide = "utf-16-le" if data[1:8:2] == zeros else "utf-16-be" if data[0:8:2] == zeros else ""
+    for each in (data,) if is_wide else (_unpack(data), data):
+        text = each.decode(is_wide or "utf-8", "ignore")
+        printable = sum(char.isprintable() or char.isspace() for char in text[:256])
+        if text and printable >= 0.8 * min(len(text), 256) and len(text) * 2 >= min(len(each), 256):
+            yield text
+
+
+def _unpack(data: bytes) -> bytes:
+    """The bytes that compressed ones stand for: gzip, zlib, bare deflate, the first file of a zip, bzip2, xz."""
+    with suppress(zlib.error, OSError, EOFError, ValueError, lzma.LZMAError):
+        if data[:3] == b"BZh":
+            return bz2.BZ2Decompressor().decompress(data, MAX_DECODED)
+        if data[:6] == b"\xfd7zXZ\0":
+            return lzma.LZMADecompressor(memlimit=MAX_UNPACKING).decompress(data, MAX_DECODED)
+        if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > 1 and int.from_bytes(data[:2]) % 31 == 0):
+            return zlib.decompressobj(wbits=47).decompress(data, MAX_DECODED)
+        if data[:4] == b"PK\3\4":
+            data = data[30 + int.from_bytes(data[26:28], "little") + int.from_bytes(data[28:30], "little") :]
+        return zlib.decompressobj(wbits=-15).decompress(data, MAX_DECODED)
+    return b""
 
 
 def _decode_compact(text: str) -> Iterator[str]:

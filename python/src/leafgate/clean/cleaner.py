@@ -246,6 +246,9 @@ def _is_wide(text: str) -> bool:
 # Content blocks
 
 
+_CONTENT: Final = ("text", "blob", "data")  # the keys of blocks that hold it
+
+
 @dataclass(frozen=True)
 class Piece:
     """A clean block, and the content in it that may be too large: a text, or bytes.
@@ -269,6 +272,13 @@ class Piece:
         meta = {key: value for key, value in self.block.get("_meta", {}).items() if key != CODEC_META_KEY}
         rest = {key: value for key, value in self.block.items() if key != "_meta"}
         return {**rest, "text": text} | ({"_meta": meta} if meta else {})
+
+    def without_content(self) -> Piece:
+        """Return the piece without its text and bytes: what else its block has."""
+        block = {key: value for key, value in self.block.items() if key not in _CONTENT}
+        if isinstance(block.get("resource"), Mapping):
+            block["resource"] = {key: value for key, value in block["resource"].items() if key not in _CONTENT}
+        return replace(self, block=block, text=None, data=None)
 
     def with_marker(self, text: str) -> Piece:
         """Return the piece with a text in which one more marker was made inert."""

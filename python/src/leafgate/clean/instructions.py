@@ -4,10 +4,11 @@ A text is read in windows of 20 words that overlap by half. The score of a windo
 and pairs of words (hashed), their meaning (the bundled static model), and its subjects with all pairs of them. A
 subject is a list of words in many languages, such as those for secrets, for sending and for hiding; the lists are in
 `data/instructions/words.toml`. So a demand in new words, or in another language, resembles those that were seen. The
-score of a text is that of its highest window. In definitions of tools, which are read once and outside the path of
-requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore your instructions" do. Time is
-linear in the text, and bounded. The weights are in `data/instructions/model.npz`; `python/research/instructions` is
-their recipe.
+score of a text is that of its highest window and a share for the subjects of the whole text: where it is about tests,
+incidents or the work of people, an order is less likely to be meant for a model. In definitions of tools, which are
+read once and outside the path of requests, the patterns of `clean.rules` add to it; in texts, only those for "ignore
+your instructions" do. Time is linear in the text, and bounded. The weights are in `data/instructions/model.npz`;
+`python/research/instructions` is their recipe.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import threading
 import tomllib
 import unicodedata
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -48,12 +50,14 @@ _MAX_WORDS: Final = 1 << 15  # that are remembered with their features
 _LONGEST_WORD: Final = 32
 MAX_SEARCHED: Final = 40  # windows of a definition that rules are tried in: those that score highest
 MAX_RULE_GAIN: Final = 6.0  # what the rules add to a score at most
+MAX_CONTEXT: Final = 3.0  # what the subjects of the whole text change a score by at most: an attacker may add words
+LEAST_CONTEXT: Final = 20  # words; a shorter text counts as one of so many
 OVERRIDE_GAIN: Final = 0.5  # what "ignore your instructions" and the like add to the score of a text
 LEAST_NEW: Final = 0.7  # of the words of a text, so that its repetitions are read
 MAX_OVERRIDES: Final = 2  # windows of a text in which they are looked for
 _SPACED: Final = 6  # single letters in a window that may be one word
 _EXCERPT: Final = 80
-_LEAST_EXCERPT: Final = 0.1  # risk of a text that an excerpt is taken from
+_LEAST_EXCERPT: Final = {"definition": 0.1, "text": 0.5}  # risk from which on an excerpt is taken, by place
 
 _UNSPACED: Final = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff"  # scripts without spaces
 _LONG_RUN: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
@@ -90,7 +94,7 @@ class Subjects:
                 place[folded] = place.get(folded, 0) | 1 << bit
                 if unspaced.search(word):
                     terms.add(word)
-        self.unspaced = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
+        self.unspaced = _match_longest(terms)
         self._longest = max(map(len, self._stems))
 
     def of(self, folded: str) -> int:
@@ -102,6 +106,15 @@ class Subjects:
             bare = _ARABIC_PREFIX.sub("", folded)
             return self._whole.get(bare, 0) if bare != folded else 0
         return found
+
+
+def _match_longest(terms: Collection[str]) -> str:
+    """Return a pattern for the longest of these terms. By first letters: most letters of a text begin none of them."""
+    rests = defaultdict(list)
+    for term in sorted(terms, key=len, reverse=True):
+        rests[term[0]].append(re.escape(term[1:]))
+    begins = "|".join(f"{re.escape(first)}(?:{'|'.join(ends)})" for first, ends in rests.items())
+    return f"(?=[{''.join(map(re.escape, rests))}])(?:{begins})"
 
 
 def fold_word(word: str) -> str:
@@ -121,7 +134,7 @@ _OTHERS: Final = r"\d+|[<>\[\]{}#!*~|`@?=]+"
 _MARKS: Final = r"\u0300-\u036f\u0900-\u0dff"  # vowels and accents that are not letters to `re`
 _WORD: Final = re.compile(
     rf"[^\W\d_{_UNSPACED}]+(?:[{_MARKS}]+[^\W\d_{_UNSPACED}]*)*(?:['’][a-z]{{1,2}}\b)?"
-    rf"|(?=[{_UNSPACED}])(?:{SUBJECTS.unspaced}|.)|{_OTHERS}"
+    rf"|{SUBJECTS.unspaced}|[{_UNSPACED}]|{_OTHERS}"
 )
 _ASCII_WORD: Final = re.compile(rf"[A-Za-z]+(?:'[a-z]{{1,2}}\b)?|{_OTHERS}")  # the same in ASCII, in half the time
 
@@ -154,9 +167,9 @@ def find_words(text: str) -> list[str]:
 
 def window_texts(text: str, numbers: Sequence[int]) -> list[str]:
     """Return the texts of some windows."""
-    spans = [match.span() for match in islice(_WORD.finditer(text), (max(numbers) + 2) * STRIDE)] if numbers else []
-    ends = [min(len(spans), (number + 2) * STRIDE) - 1 for number in numbers]
-    return [text[spans[number * STRIDE][0] : spans[end][1]] for number, end in zip(numbers, ends, strict=True)]
+    words = [*islice(_WORD.finditer(text), (max(numbers) + 2) * STRIDE)] if numbers else []
+    ends = [min(len(words), (number + 2) * STRIDE) - 1 for number in numbers]
+    return [text[words[number * STRIDE].start() : words[end].end()] for number, end in zip(numbers, ends, strict=True)]
 
 
 def pair_buckets(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -204,9 +217,13 @@ def _decode_blob(blob: str) -> str | None:
     return None
 
 
-def _blank_random(run: re.Match[str]) -> str:
-    """Return a blank for bytes in base64, keys and hashes: they have no words, and what they spell is read decoded."""
+def _blank_random(blobs: list[str], run: re.Match[str]) -> str:
+    """Return a blank for bytes in base64, keys and hashes: they have no words, and what they spell is read decoded.
+
+    Adds each run to the blobs.
+    """
     found = run[0]
+    blobs.append(found)
     is_random = any(map(str.isdigit, found)) and not found.islower() and not found.isupper()
     return " " if is_random else found
 
@@ -233,6 +250,8 @@ UNSUSPICIOUS: Final = Suspicion(0.0)
 class InstructionModel:
     """The weights: of hash buckets, of the vector, of pairs of subjects, of patterns; and the threshold of each place.
 
+    `context` has the weights of the subjects in the whole text, by their share of its words.
+
     The diagonal of `subjects` has the weights of single subjects. Without pairs, a score is a sum over words, each of
     which is weighed once.
     """
@@ -240,6 +259,7 @@ class InstructionModel:
     words: NDArray[np.float32] = field(repr=False)
     meaning: Floats = field(repr=False)
     subjects: NDArray[np.float32] = field(repr=False)
+    context: Floats = field(repr=False)
     patterns: Floats = field(repr=False)
     bias: float
     thresholds: Mapping[str, float]
@@ -250,8 +270,8 @@ class InstructionModel:
         """Return the suspicion of a text and of what is encoded in it."""
         if len(text) > MAX_CHARACTERS:
             text = text[: MAX_CHARACTERS * 3 // 4] + "\n" + text[-MAX_CHARACTERS // 4 :]
-        blobs = _LONG_RUN.findall(text)
-        plain = _LONG_RUN.sub(_blank_random, text) if blobs else text
+        blobs: list[str] = []
+        plain = _LONG_RUN.sub(partial(_blank_random, blobs), text)
         readings = [plain, *_unescape(text), *_decode_blobs(blobs)]
         worst, text, number = -math.inf, "", 0
         for reading in readings:
@@ -267,7 +287,7 @@ class InstructionModel:
         if worst == -math.inf:
             return UNSUSPICIOUS
         risk = 1 / (1 + math.exp(min(50.0, self.thresholds[place] - worst)))
-        excerpt = " ".join(window_texts(text, [number])[0].split())[:_EXCERPT] if risk >= _LEAST_EXCERPT else ""
+        excerpt = " ".join(window_texts(text, [number])[0].split())[:_EXCERPT] if risk >= _LEAST_EXCERPT[place] else ""
         return Suspicion(risk, excerpt)
 
     def score(self, text: str) -> tuple[NDArray[np.float32], bool]:
@@ -284,6 +304,7 @@ class InstructionModel:
         weights = seen.weights[rows]
         for distance, buckets in enumerate(pair_buckets(seen.hashes[rows]), 1):
             weights[:-distance, 0] += self.words[buckets]
+        context = float(weights[:, 5].sum()) / max(LEAST_CONTEXT, len(rows))
         sums = np.add.reduceat(weights, starts)
         bits = np.bitwise_or.reduceat(seen.subjects[rows], starts)
         if len(starts) > 1:
@@ -292,7 +313,8 @@ class InstructionModel:
         by_subjects = ((present @ self.subjects) * present).sum(1)
         by_words = sums[:, 0] / np.sqrt(sums[:, 1])
         by_meaning = sums[:, 2] / np.sqrt(sums[:, 3])
-        return by_words + by_meaning + by_subjects + self.bias, bool((sums[:, 4] >= _SPACED).any())
+        constant = self.bias + min(MAX_CONTEXT, max(-MAX_CONTEXT, context))
+        return by_words + by_meaning + by_subjects + np.float32(constant), bool((sums[:, 4] >= _SPACED).any())
 
     def _add_rules(self, scores: NDArray[np.float32], text: str) -> None:
         """Add what the rules weigh to the scores of windows that they can lift above the threshold of definitions."""
@@ -328,7 +350,8 @@ def _find_new(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
 class _SeenWords(dict[str, int]):
     """The number of each word that was read, and its weights.
 
-    These are the weight of the hashed word, the number of hashes, the weight of its meaning, 1, and 1 for a letter.
+    These are the weight of the hashed word, the number of hashes, the weight of its meaning, 1, 1 for a letter, and
+    what its subjects weigh in the whole text.
     """
 
     def __init__(self, model: InstructionModel) -> None:
@@ -336,7 +359,7 @@ class _SeenWords(dict[str, int]):
         size = _MAX_WORDS + MAX_CHARACTERS
         self._model = model
         self._lock = threading.Lock()  # texts are judged in several threads
-        self.weights = np.zeros((size, 5), np.float32)
+        self.weights = np.zeros((size, 6), np.float32)
         self.hashes = np.zeros(size, np.uint64)
         self.subjects = np.zeros(size, np.uint64)
 
@@ -349,9 +372,10 @@ class _SeenWords(dict[str, int]):
         if pieces and model.embedder is not None:
             meaning = float(model.embedder.scale[pieces] @ model.embedder.rows[pieces] @ model.meaning)
         is_letter = len(word) == 1 and word.isalpha()
+        context = float(sum(weight for bit, weight in enumerate(model.context) if features.subjects >> bit & 1))
         with self._lock:
             row = len(self)
-            self.weights[row] = model.words[buckets].sum(), 2 + len(buckets), meaning, 1, is_letter
+            self.weights[row] = model.words[buckets].sum(), 2 + len(buckets), meaning, 1, is_letter, context
             self.hashes[row] = features.hash
             self.subjects[row] = features.subjects
             return self.setdefault(word, row)
@@ -363,8 +387,8 @@ def bundled_model() -> InstructionModel:
     with np.load(MODEL, allow_pickle=False) as file:
         words = file["words"].astype(np.float32) * file["words_scale"]
         thresholds = {"definition": float(file["thresholds"][0]), "text": float(file["thresholds"][1])}
-        weights = (words, file["meaning"], file["subjects"], file["patterns"], float(file["bias"]))
-        return InstructionModel(*weights, thresholds, bundled_embedder())
+        weights = (file["meaning"], file["subjects"], file["context"], file["patterns"], float(file["bias"]))
+        return InstructionModel(words, *weights, thresholds, bundled_embedder())
 
 
 def judge_text(text: str, place: Place = "text") -> Suspicion:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from leafgate.catalog.scan import FLAG_AT, scan_definition
+from leafgate.catalog.scan import FLAG_AT, ScanFinding, scan_definition
 from leafgate.catalog.snapshot_file import ServerListing
+from leafgate.catalog.twins import find_twins
 from leafgate.clean.redact import RedactPolicy, redact_json
 from leafgate.clean.sanitize import LinkPolicy, SanitizePolicy, sanitize_json
 from leafgate.cli.catalog_source import CatalogSource, catalog_options
@@ -77,7 +78,8 @@ def scan(*, source: CatalogSource, as_json: bool, min_risk: float | None, check:
 
     Every string of a definition is read: names, descriptions, schemas down to enum values. The JSON form lists
     {"server", "tool", "risk", "findings": [{"kind", "where", "weight", "excerpt"}]} for every tool, in file order;
-    risk is between 0 and 1; from 0.5 on a definition is flagged for review.
+    risk is between 0 and 1; from 0.5 on a definition is flagged for review. A finding of the kind "twin" names a tool
+    of another server with the same name or text; its weight is 0.
     """
     every = _rows(source.listings())
     minimum = min_risk if min_risk is not None else 0 if as_json else FLAG_AT
@@ -96,17 +98,25 @@ def _print(rows: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]]) -> N
         for finding in row["findings"]:
             click.echo(f"      {finding['kind']}  {json.dumps(finding['where'])}  {json.dumps(finding['excerpt'])}")
     flagged = sum(row["risk"] >= FLAG_AT for row in every)
-    click.echo(f"definitions read: {len(every)}; flagged: {flagged}")
+    twins = sum(finding["kind"] == "twin" for row in every for finding in row["findings"])
+    click.echo(f"definitions read: {len(every)}; flagged: {flagged}; twins of other servers' tools: {twins}")
 
 
 def _rows(listings: Sequence[ServerListing]) -> list[dict[str, Any]]:
     names = {place: [_name(tool) for tool in listing.tools] for place, listing in enumerate(listings)}
+    tools = [(str(place), tool) for place, listing in enumerate(listings) for tool in listing.tools]
+    twins = {(twin.server, twin.tool): twin for twin in find_twins(tools)}
     rows: list[dict[str, Any]] = []
     for place, listing in enumerate(listings):
         others = [name for other, findings in names.items() if other != place for name in findings]
         for tool in listing.tools:
             report = scan_definition(tool, others, own_names=names[place])
             findings = [finding.as_json() for finding in report.findings]
+            twin = twins.get((str(place), _name(tool)))
+            if twin is not None:
+                other = f"{listings[int(twin.other_server)].server or '-'}: {twin.other_tool}"
+                where = "/name" if twin.by == "name" else "/description"
+                findings.append(ScanFinding("twin", where, 0.0, other).as_json())
             rows.append({"server": listing.server, "tool": _name(tool), "risk": report.risk, "findings": findings})
     return rows
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import gc
 import importlib
+import os
 import sys
 from typing import Final
 
@@ -16,6 +17,10 @@ from click.shell_completion import get_completion_class
 
 from leafgate.model.errors import LeafgateError
 from leafgate.version import __version__
+
+# Read when numpy is imported. Its products of small matrices are quicker on one core: on a busy machine, threads that
+# wait for each other took four times the CPU time of the check for instructions.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # name -> (module:attribute of the command, one line for `leafgate --help`)
 COMMANDS: Final[dict[str, tuple[str, str]]] = {

@@ -14,6 +14,7 @@ import anyio
 from anyio import to_thread
 from starlette.types import Scope
 
+from leafgate.catalog.twins import list_pairs
 from leafgate.compose.plan import Plan, make_plan, waiting_for_restart
 from leafgate.compose.policies import make_embedder, refuse_to_open
 from leafgate.compose.secrets import secrets_in, secrets_of, secrets_of_url
@@ -308,6 +309,7 @@ class Gateway:
         return {
             **self._overview(),
             "risks": [risk.as_json() for risk in self.watch.risks],
+            "twins": list_pairs(self.watch.twins),
             "flagged": [flag.as_json() for flag in self.runtime.snapshot.flags],
             **self.metrics.as_json(),
         }

@@ -53,7 +53,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Withheld:
-    """Content to store, and the block that replaces it once it has a handle."""
+    """Content to store, and the block that replaces it once it has a handle.
+
+    `piece` is what else its block has: with a second and third copy of the content, a large result would take long to
+    pass between processes.
+    """
 
     content: bytes
     media_type: str
@@ -195,7 +199,7 @@ def _screen_bytes(pieces: Sequence[Piece], inline: int) -> list[Slot]:
             slots.append(replace(piece, block={**piece.block, "resource": {**resource, "text": text}}, text=text))
             continue
         notes += 1
-        slots.append(Withheld(piece.data, piece.media_type, piece, has_note=notes <= MAX_NOTES))
+        slots.append(Withheld(piece.data, piece.media_type, piece.without_content(), has_note=notes <= MAX_NOTES))
     if notes > MAX_NOTES:
         more = f"[{notes - MAX_NOTES} more images or files are withheld; the result's artifacts list them]"
         slots.append(Piece({"type": "text", "text": more}))
@@ -238,7 +242,7 @@ def _withhold(piece: Piece, size: Size, count: Count, cleaner: Cleaner, room: in
     text = piece.text or ""
     summary = digest(text, size, count, cleaner, room)
     media_type = piece.media_type if is_text_type(piece.media_type) else summary.shape.media_type
-    return Withheld(text.encode("utf-8", "replace"), media_type, piece, size, summary)
+    return Withheld(text.encode("utf-8", "replace"), media_type, piece.without_content(), size, summary)
 
 
 # Facts: the first level of structured content as short lines

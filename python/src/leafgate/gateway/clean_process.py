@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any, Final
 
 from leafgate.catalog.scan import Scan, scan_definition
@@ -275,6 +276,18 @@ class CleanProcesses:
 # In the process
 
 
+def lower_priority() -> None:
+    """Let all other processes go first.
+
+    Where Linux groups processes by session, a session has a share of the processor, and a process without one of its
+    own would take from the gateway's.
+    """
+    os.nice(NICENESS)
+    with suppress(OSError):
+        os.setsid()
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
+
+
 def _read(source: IO[bytes], size: int) -> bytes:
     """So many bytes, or fewer at the end of the stream."""
     parts = []
@@ -375,7 +388,7 @@ def serve(source: IO[bytes], target: IO[bytes]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, for the gateway, which then ends this process
-    os.nice(NICENESS)
+    lower_priority()
     with suppress(BrokenPipeError):
         # Without buffers: `select` does not see what is in one.
         serve(os.fdopen(0, "rb", buffering=0, closefd=False), os.fdopen(1, "wb", closefd=False))

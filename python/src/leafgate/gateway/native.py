@@ -143,7 +143,9 @@ def native_offers(
         # Of the tasks of 2025-11-25, which the gateway waits for itself; a client would refuse to call such a tool.
         execution = {key: value for key, value in fields.pop("execution", {}).items() if key != "taskSupport"}
         fields |= {"execution": execution} if execution else {}
-        fields["inputSchema"] = {**(schema if isinstance(schema, Mapping) else {}), "type": "object"}
+        fields["inputSchema"] = {**_portable(schema if isinstance(schema, Mapping) else {}), "type": "object"}
+        if isinstance(fields.get("outputSchema"), Mapping):
+            fields["outputSchema"] = _portable(fields["outputSchema"])
         if page is not None:
             meta, public = dict(fields["_meta"]), publics[listing.server, page]
             ui = {"ui": {**meta["ui"], "resourceUri": public}} if isinstance(meta.get("ui"), Mapping) else {}
@@ -177,6 +179,19 @@ def native_offers(
         addresses={public: address for address, public in publics.items()},
         instructions=_join_instructions({server: clean(server, text) for server, text in offers.instructions.items()}),
     )
+
+
+def _portable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of the same meaning that every client reads. Some want objects in place of true and false; and they look
+    schemas up by their ids, among those of all servers."""
+    copy = {key: value for key, value in schema.items() if key != "$id"}
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and not all(isinstance(each, Mapping) for each in properties.values()):
+        copy["properties"] = {
+            name: each if isinstance(each, Mapping) else {} if each else {"not": {}}
+            for name, each in properties.items()
+        }
+    return copy
 
 
 def _join_instructions(texts: Mapping[str, str]) -> str:

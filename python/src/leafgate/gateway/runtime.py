@@ -357,7 +357,7 @@ class GatewayRuntime:
         The page of an app goes as it is to a client that shows such pages: it is code for a sandbox, not for a model.
         """
         with self._observe("resources/read", request):
-            await self._admit_read("resource_read", request)
+            await self.admit_read("resource_read", request)
             server, own_uri = await self.address_of(uri, request) or (self._upstream.server_of_resource(uri), uri)
             if server is None:
                 raise GatewayError("RESOURCE_NOT_FOUND", "no server has this resource", path=uri[:240])
@@ -370,8 +370,8 @@ class GatewayRuntime:
                 clean = await self._check_native(clean, Origin(server, own_uri), "contents", request)
             return native.rename_contents(clean, own_uri, uri)
 
-    async def _admit_read(self, scope: str, request: Request) -> None:
-        """Wait for the catalog, and count a native read as one of the meta-tool that does the same."""
+    async def admit_read(self, scope: str, request: Request) -> None:
+        """Wait for the catalog, and count a native read as one of the meta-tool that comes nearest."""
         await self.wait_for_catalog()
         await take_quota(self._parts.controls, request, scope)
 
@@ -384,7 +384,7 @@ class GatewayRuntime:
     async def read_directory(self, uri: str, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """The direct children of a directory of a skill."""
         with self._observe("resources/directory/read", request):
-            await self._admit_read("resource_read", request)
+            await self.admit_read("resource_read", request)
             offers = await self.native_to(request)
             upstream = self._upstream_of(request)
             server, raw = await native.read_directory(offers, upstream, uri, params, request.client)
@@ -393,7 +393,7 @@ class GatewayRuntime:
     async def get_skill(self, uri: str, request: Request) -> tuple[dict[str, Any], CacheHint]:
         """The entry of one skill, as its server has it now, and its server's hint."""
         with self._observe("skills/get", request):
-            await self._admit_read("resource_read", request)
+            await self.admit_read("resource_read", request)
             offers, is_whole = await self.native_to(request), request.rights.visibility.is_whole
             upstream = self._upstream_of(request)
             server, skill, hint = await native.get_skill(offers, upstream, uri, request.client, is_whole=is_whole)
@@ -403,7 +403,7 @@ class GatewayRuntime:
     async def get_prompt_native(self, name: str, args: Mapping[str, str], request: Request) -> dict[str, Any]:
         """A rendered prompt for a plain client."""
         with self._observe("prompts/get", request):
-            await self._admit_read("prompt_get", request)
+            await self.admit_read("prompt_get", request)
             prompt = (await self.native_to(request)).prompts.get(name)
             if prompt is None:
                 raise GatewayError("PROMPT_NOT_FOUND", "no prompt has this name", path=name[:240])

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from typing import Any, Final, get_args
 
 import pydantic_core
@@ -17,6 +18,7 @@ from mcp.types.methods import SERVER_RESULTS
 from mcp.types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import TypeAdapter, ValidationError
 
+from leafgate.catalog.client_schemas import find_obstacle
 from leafgate.catalog.intake import MAX_COPY_DEPTH
 from leafgate.ports import ListedForm, OfferKind
 
@@ -45,6 +47,12 @@ def _entry_type(kind: OfferKind, version: str) -> TypeAdapter[Any]:
 _STATELESS, _HANDSHAKE = (
     {kind: _entry_type(kind, version) for kind in _LISTS}
     for version in (LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION)
+)
+# Clients take times of this form only, and refuse the whole list for another one.
+_TIME: Final = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?"
+    r"(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
 )
 _ICON_ADDRESS: Final = re.compile(r"https?://|data:image/", re.IGNORECASE)
 
@@ -83,12 +91,36 @@ def _problems(kind: OfferKind, definition: Mapping[str, Any]) -> Problems:
         # Valid in the stateless era only; clients of the handshake era do not get it.
         raw = _write({key: value for key, value in entry.items() if key != "outputSchema"})
     problems |= _misfits(_HANDSHAKE[kind], raw)
+    problems |= _unreadable_for_clients(definition)
     icons = entry.get("icons")
     for index, icon in enumerate(icons if isinstance(icons, list) else ()):
         address = icon.get("src") if isinstance(icon, Mapping) else None
         if isinstance(address, str) and not _ICON_ADDRESS.match(address):
             problems["icons", index] = "an icon is at an http(s) address, or inline"
     return problems
+
+
+def _unreadable_for_clients(definition: Mapping[str, Any]) -> Problems:
+    """What fits the types of MCP, and makes clients refuse a list all the same."""
+    problems: Problems = {}
+    annotations, output = definition.get("annotations"), definition.get("outputSchema")
+    time = annotations.get("lastModified") if isinstance(annotations, Mapping) else None
+    if isinstance(time, str) and not _is_time(time):
+        problems["annotations", "lastModified"] = "not a time with an offset, as in RFC 3339"
+    obstacle = find_obstacle(output) if isinstance(output, Mapping) else ""
+    if obstacle:
+        problems["outputSchema",] = f"clients may fail to compile it: {obstacle}"
+    return problems
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
 
 
 def _fill_in(kind: OfferKind, definition: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -53,6 +53,7 @@ RESOURCE_NOT_FOUND: Final = -32002
 NEVER_FRESH: Final = {method: caching.CacheHint() for method in get_args(CacheableMethod)}
 # The rights of a caller and the rules for what is read may change with the configuration.
 LONGEST_READ_TTL_MS: Final = 60 * 60 * 1000
+MAX_WATCHED: Final = 1_000  # resources of one client
 _KIND_OF_LIST: Final[Mapping[str, OfferKind]] = {
     "resources": "resources",
     "resourceTemplates": "templates",
@@ -374,14 +375,21 @@ class GatewayServer(Server[Any]):
         if server is None or server not in self._upstream.servers_with("completions"):
             return _complete({"completion": {"values": []}})
         with _mcp_errors():
+            await self._runtime.admit_read(
+                "prompt_get" if ref.get("type") == "ref/prompt" else "resource_read", request
+            )
             return _complete(await self._runtime.request_native(server, "completion/complete", fields, request))
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        uri = str(params.uri)
-        server = await self._watched_server(self._request(ctx), uri)
+        uri, request = str(params.uri), self._request(ctx)
+        server = await self._watched_server(request, uri)
+        client = self.clients.meet(ctx)
         with _mcp_errors():
+            if len(client.subscriptions) >= MAX_WATCHED:
+                raise GatewayError("RATE_LIMITED", f"a client may watch {MAX_WATCHED} resources")
+            await self._runtime.admit_read("resource_read", request)
             await self._upstream.watch(server, uri)
-        self.clients.meet(ctx).subscriptions.add(uri)
+        client.subscriptions.add(uri)
         return types.EmptyResult()
 
     async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -400,10 +408,15 @@ class GatewayServer(Server[Any]):
         """
         await self._runtime.wait_for_catalog()
         request = self._request(ctx)
-        for uri in map(str, params.notifications.resource_subscriptions or ()):
+        uris = [*map(str, params.notifications.resource_subscriptions or ())]
+        with _mcp_errors():
+            if len(uris) > MAX_WATCHED:
+                raise GatewayError("RATE_LIMITED", f"a client may watch {MAX_WATCHED} resources")
+        for uri in uris:
             server = None if self._primitives is None else await self._server_seen(request, uri)
             if server is not None:
                 with _mcp_errors():
+                    await self._runtime.admit_read("resource_read", request)
                     await self._upstream.watch(server, uri)
             elif not request.rights.visibility.is_whole:
                 raise _no_such_resource(uri)

@@ -63,7 +63,9 @@ def hide_secrets(secrets: Iterable[str]) -> None:
 
 
 def setup_logging(level: str = "warning", format: str = "text", stream: TextIO | None = None) -> None:
-    """Configure the log of the process: our lines from this level on, those of libraries from warnings on."""
+    """Configure the log of the process: our lines from this level on, those of libraries from warnings on.
+
+    The SDK's client is logged at the level debug only."""
     if level not in get_args(LogLevel):
         raise ConfigError(f"log level: one of {', '.join(get_args(LogLevel))}")
     if format not in get_args(LogFormat):
@@ -76,6 +78,8 @@ def setup_logging(level: str = "warning", format: str = "text", stream: TextIO |
     number = logging.getLevelNamesMapping()[level.upper()]
     root.setLevel(max(number, logging.WARNING))
     logging.getLogger(_OURS).setLevel(number)
+    # It quotes servers: names of events and notifications, media types. What fails is reported by our own lines.
+    logging.getLogger("mcp.client").setLevel(logging.WARNING if number <= logging.DEBUG else logging.CRITICAL)
 
 
 class QueuedLines(logging.Handler):

@@ -29,7 +29,16 @@ from mcp.shared.message import SessionMessage
 from leafgate.clean.invisibles import replace_surrogates
 from leafgate.ports import Intake, Receipt
 from leafgate.upstream import StdioServer
-from leafgate.upstream.raw_session import MAX_ANSWER, TOO_LARGE, find_answer_id, mark_server_error, refused_answer
+from leafgate.upstream.raw_session import (
+    MAX_ANSWER,
+    MAX_SIGNS,
+    SIGNS_FROM,
+    TOO_LARGE,
+    count_signs,
+    find_answer_id,
+    mark_server_error,
+    refused_answer,
+)
 
 log = logging.getLogger("leafgate.upstream")
 
@@ -174,6 +183,9 @@ def _is_charged(line: bytes | bytearray | _LongLine, message: SessionMessage) ->
 
 
 def _message(line: bytes | bytearray) -> SessionMessage | None:
+    if len(line) >= SIGNS_FROM and count_signs(line) > MAX_SIGNS:
+        request_id = find_answer_id(line)
+        return None if request_id is None else SessionMessage(refused_answer(request_id, TOO_LARGE))
     try:
         # Parsed first, then validated: parsing it as each kind of message in turn takes three times as long.
         message = types.jsonrpc_message_adapter.validate_python(_read_json(line), by_name=False)

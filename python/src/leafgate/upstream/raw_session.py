@@ -7,6 +7,7 @@ only file that uses private names of the SDK's client; test_raw_session.py fails
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections import deque
@@ -20,6 +21,7 @@ from typing import Any, Final, TypeGuard
 import anyio
 import anyio.lowlevel
 import httpx2
+import pydantic_core
 from mcp import ClientSession, InvalidUriTemplate, MCPError, UriTemplate
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value, find_invalid_x_mcp_header, x_mcp_header_map
@@ -55,6 +57,10 @@ FREE_PROGRESS: Final = 100  # messages of a call that are all passed on
 PROGRESS_PAUSE: Final = 0.05  # seconds between two later ones
 # In bytes, after decompression: of a line on stdout, a JSON response or an event.
 MAX_ANSWER: Final = 256 * 1024 * 1024
+# JSON takes up to 27 times its size once it is parsed: `[]` is 2 bytes, and an empty list 64. Each value is begun or
+# followed by one of these signs, and takes some 40 bytes a sign; larger messages with more of them are refused.
+MAX_SIGNS: Final = 16_000_000
+SIGNS_FROM: Final = 1024 * 1024
 # Other types belong to extensions. To take one that is not served for a success would lose the result.
 RESULT_TYPES: Final = (None, "complete", "input_required")
 # The requests that answer the questions of an `input_required` result by being sent again.
@@ -188,6 +194,11 @@ async def raw_request(
         return result
 
 
+def count_signs(data: bytes | bytearray) -> int:
+    """The signs in JSON that begin or follow a value; takes 1 ms for a megabyte."""
+    return len(data) - len(data.translate(None, b'[{,"'))
+
+
 def check_type(raw: Mapping[str, Any], more: Collection[str] = ()) -> str | None:
     """The type of a result; None in the handshake era, which has no types.
 
@@ -252,8 +263,12 @@ def mark_server_error(message: Any, codes: Sequence[int]) -> Any:
 
 _HEAD_BYTES: Final = 512
 _TEXT: Final = rb'"[^"\\]{0,80}"'
-_SCALAR: Final = rb"(?:" + _TEXT + rb"|-?[0-9]{1,18}|true|false|null)"
+_NUMBER: Final = rb"-?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?"
+_SCALAR: Final = rb"(?:" + _TEXT + rb"|" + _NUMBER + rb"|true|false|null)"
+# 5.0 is 5 for a server that has no integers.
+_WHOLE: Final = re.compile(rb"(-?[0-9]+)(?:\.0+)?(?:[eE][+-]?0+)?")
 _HEAD: Final = re.compile(rb"\s*\{((?:\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb"\s*,)*)\s*(" + _TEXT + rb")\s*:")
+_AROUND: Final = b" \t\r\n\0[]\xef\xbb\xbf"
 _TAIL: Final = re.compile(rb"[\]}\"0-9el]((?:\s*,\s*" + _TEXT + rb"\s*:\s*" + _SCALAR + rb")+)\s*\}\s*\Z")
 _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 
@@ -261,16 +276,18 @@ _MEMBER: Final = re.compile(rb"(" + _TEXT + rb")\s*:\s*(" + _SCALAR + rb")")
 def find_answer_id(line: bytes | bytearray) -> int | None:
     """The id of the request that a malformed message answers; None if it is cut off, or is not an answer.
 
-    The requests of a gateway have numbers as their ids.
+    The requests of a gateway have numbers as their ids. What is in front of an object or behind it is not looked at: a
+    mark of the byte order, or the brackets of a batch.
     """
-    head = _HEAD.match(line[:_HEAD_BYTES])
-    if head is None or not line[-_HEAD_BYTES:].rstrip().endswith(b"}"):
+    head = _HEAD.match(line[:_HEAD_BYTES].lstrip(_AROUND))
+    end = line[-_HEAD_BYTES:].rstrip(_AROUND)
+    if head is None or not end.endswith(b"}"):
         return None
-    tail = _TAIL.search(line[-_HEAD_BYTES:])
+    tail = _TAIL.search(end)
     members = dict(_MEMBER.findall(head[1])) | ({} if tail is None else dict(_MEMBER.findall(tail[1])))
     names = {*members, head[2]}
-    number = members.get(b'"id"', b"")
-    return int(number) if b'"method"' not in names and re.fullmatch(rb"-?[0-9]+", number) else None
+    number = _WHOLE.fullmatch(members.get(b'"id"', b""))
+    return int(number[1]) if number is not None and b'"method"' not in names else None
 
 
 def refused_answer(request_id: int, reason: str = MALFORMED) -> JSONRPCError:
@@ -318,6 +335,10 @@ def _code(error: BaseException) -> ErrorCode:
 # What servers offer
 
 MAX_PAGES: Final = 1_000
+# Of all lists of one server. A catalog of 20,000 tools takes ten seconds and 300 MB to build, for all clients.
+MAX_LISTED: Final = 20_000
+MAX_LISTED_BYTES: Final = 32 * 1024 * 1024
+MAX_CURSOR: Final = 65_536
 
 Definition = Mapping[str, Any]
 Definitions = Sequence[Definition]
@@ -353,25 +374,65 @@ def declares(capabilities: ServerCapabilities, name: str) -> bool:
     return settings is not None and (not has_setting or settings.get(setting) is True)
 
 
-async def list_server(session: ClientSession, capabilities: ServerCapabilities, seconds: float) -> ServerOffers:
-    """All lists of a server."""
-    lists = {kind: await list_kind(session, kind, capabilities, seconds) for kind in _LISTS}
+class ListBudget:
+    """What may still be listed of one server. What comes after it is left out."""
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._entries = MAX_LISTED
+        self._bytes = MAX_LISTED_BYTES
+        self.is_spent = False
+
+    def take(self, key: str, entries: Sequence[object]) -> Definitions:
+        """Those of the entries that fit, in order. What is not an object becomes an empty one, which intake flags."""
+        taken: list[Definition] = []
+        for entry in entries:
+            definition = entry if isinstance(entry, dict) else {}
+            self._bytes -= _measure(definition)
+            if self._bytes < 0 or not self._entries:
+                log.warning("[%s] lists too much: %s after the first %d are left out", self._name, key, len(taken))
+                self.is_spent = True
+                break
+            self._entries -= 1
+            taken.append(definition)
+        return taken
+
+
+def _measure(definition: Definition) -> int:
+    try:
+        return len(pydantic_core.to_json(definition))
+    except ValueError:  # half a pair of surrogates
+        return len(json.dumps(definition))
+
+
+async def list_server(
+    session: ClientSession, capabilities: ServerCapabilities, seconds: float, name: str = ""
+) -> ServerOffers:
+    """All lists of a server, as far as they fit its budget. `name` is for the log."""
+    budget = ListBudget(name)
+    lists = {kind: await list_kind(session, kind, capabilities, seconds, budget) for kind in _LISTS}
     hints = {kind: hint for kind, (_, hint) in lists.items() if hint is not None}
     return ServerOffers(**{kind: definitions for kind, (definitions, _) in lists.items()}, hints=hints)
 
 
 async def list_kind(
-    session: ClientSession, kind: OfferKind, capabilities: ServerCapabilities, seconds: float
+    session: ClientSession,
+    kind: OfferKind,
+    capabilities: ServerCapabilities,
+    seconds: float,
+    budget: ListBudget | None = None,
 ) -> tuple[Definitions, CacheHint | None]:
     """All pages of one list, and the narrowest of their hints; nothing where the server does not declare the list.
 
-    If a page fails, no part is returned.
+    If a page fails, no part is returned. What the budget does not allow is left out.
     """
     capability, method, key = _LISTS[kind]
     if not declares(capabilities, capability):
         return (), None
+    budget = budget or ListBudget()
     definitions: list[Definition] = []
     hint = CacheHint(MAX_TTL_MS, is_public=True)
+    cursors: set[str] = set()
     params: dict[str, Any] = {}
     for _ in range(MAX_PAGES):
         try:
@@ -383,14 +444,16 @@ async def list_kind(
             raise
         check_type(page)
         hint = hint.narrow(read_cache_hint(page))
-        entries = page.get(key)
-        # Intake leaves out what has no name, and flags it.
-        definitions += [entry if isinstance(entry, dict) else {} for entry in _as_list(entries)]
-        params = {"cursor": page.get("nextCursor")}
-        if not isinstance(params["cursor"], str):
+        definitions += budget.take(key, _as_list(page.get(key)))
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or budget.is_spent:
             if kind == "tools":
                 session._x_mcp_header_maps = _header_arguments(definitions)
             return tuple(definitions), hint
+        if cursor in cursors or len(cursor) > MAX_CURSOR:
+            raise UpstreamFailure("UPSTREAM_ERROR", f"a list of {key} has a cursor that is too long, or had it before")
+        cursors.add(cursor)
+        params = {"cursor": cursor}
     raise UpstreamFailure("UPSTREAM_ERROR", f"a list of {key} has more than {MAX_PAGES} pages")
 
 

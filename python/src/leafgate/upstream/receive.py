@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,12 +25,14 @@ from mcp.types import REQUEST_TIMEOUT, JSONRPCError, JSONRPCNotification, JSONRP
 from pydantic import ValidationError
 
 from leafgate.clean.invisibles import SurrogateFilter
-from leafgate.ports import Intake
+from leafgate.ports import Intake, Receipt
 from leafgate.upstream.raw_session import (
     MALFORMED,
     MAX_ANSWER,
+    MAX_SIGNS,
     TOO_LARGE,
     ProgressRoutes,
+    count_signs,
     find_answer_id,
     mark_server_error,
     refused_answer,
@@ -43,6 +45,7 @@ MAX_SSE_EVENT: Final = 1000 * 1000
 BOMB_FROM: Final = 2 * 1024 * 1024
 BOMB_RATIO: Final = 300
 _EVENT_HEAD: Final = 1_024
+_HELD_FROM: Final = 1024 * 1024
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 # Of log lines and updates of one server so many are passed on in a second; for progress each call has its own limit.
@@ -50,9 +53,14 @@ MOST_OF_A_KIND: Final = 200
 # What a server pays for a message that the SDK, or a client, gets; and for each byte of a response that is unpacked.
 PASSED_SECONDS: Final = 0.0005
 UNPACKED_SECONDS: Final = 2.5e-9
+# And for each line and each event of an event stream, whatever is in them.
+LINE_SECONDS: Final = 2e-6
+EVENT_SECONDS: Final = 20e-6
+MANY_EVENTS: Final = 32  # in one chunk: then other tasks have their turn after each KiB
 LOG_LINE: Final = "notifications/message"
 _LIMITED: Final = {LOG_LINE: "log", "notifications/resources/updated": "update"}
 _LARGE_CHUNK: Final = 65_536
+_SHORT_STEP: Final = 0.001
 
 
 @dataclass
@@ -129,33 +137,58 @@ class _Response(httpx2.Response):
         surrogates = SurrogateFilter()
         is_stream = self.headers.get("content-type", "").lower().startswith("text/event-stream")
         limit = EventLimit(self.max_event, _refuse_answer) if is_stream else None
-        size = 0
+        size = signs = 0
         with nullcontext() if self.intake is None else self.intake.receive() as receipt:
             async with aclosing(super().aiter_bytes(chunk_size)) as chunks:
                 try:
                     async for chunk in chunks:
                         size += len(chunk)
-                        passed = chunk if limit is None else limit.feed(chunk)
-                        if limit is None and (size > MAX_ANSWER or self._is_bomb(size)):
+                        ends = 0 if limit is None else limit.ends
+                        passed = [chunk] if limit is None else limit.feed(chunk)
+                        signs += count_signs(chunk) if limit is None else 0
+                        if limit is None and (size > MAX_ANSWER or signs > MAX_SIGNS or self._is_bomb(size)):
                             _refuse_answer()
                             raise _UnreadableAnswer(TOO_LARGE)
                         if receipt is not None:
                             receipt.clear()
                             receipt.count(size if limit is None else limit.size)
+                        if limit is not None and receipt is not None:
+                            _charge_events(receipt, chunk, limit.ends - ends)
                         if len(chunk) >= _LARGE_CHUNK:  # a few bytes may unpack to many chunks
                             if receipt is not None:
                                 receipt.spend(len(chunk) * UNPACKED_SECONDS)
                             await anyio.lowlevel.checkpoint()
                         if receipt is not None:
                             await receipt.wait_for_turn()
-                        yield surrogates.feed(passed)
+                        for piece in _cut(passed, small=limit is not None and limit.ends - ends > MANY_EVENTS):
+                            yield surrogates.feed(piece)
+                            await anyio.lowlevel.checkpoint()
                 except httpx2.DecodingError as error:
                     raise _UnreadableAnswer(MALFORMED) from error
+            for piece in [] if limit is None else limit.flush():
+                yield surrogates.feed(piece)
             yield surrogates.flush()
 
     def _is_bomb(self, size: int) -> bool:
         """Whether so many bytes were made of so few that the rest need not be unpacked."""
         return size > BOMB_FROM and size > BOMB_RATIO * self.num_bytes_downloaded
+
+
+def _cut(pieces: Iterable[bytes], *, small: bool) -> Iterator[bytes]:
+    """The pieces; with `small` in smaller ones, because the SDK reads all events of a piece in one step."""
+    for piece in pieces:
+        if small:
+            yield from (piece[place : place + 1024] for place in range(0, len(piece), 1024))
+        else:
+            yield piece
+
+
+def _charge_events(receipt: Receipt, chunk: bytes, events: int) -> None:
+    """Charge for the lines and events of a chunk. Other tasks have their turn between them."""
+    seconds = LINE_SECONDS * (chunk.count(b"\n") + chunk.count(b"\r")) + EVENT_SECONDS * events
+    steps = 1 + int(seconds / _SHORT_STEP)
+    for _ in range(steps):
+        receipt.spend(seconds / steps)
 
 
 def _refuse_answer() -> None:
@@ -168,7 +201,7 @@ class EventLimit:
     """Passes the bytes of an event stream on, except for events that are too large.
 
     Of such an event the SDK gets the beginning, which is not JSON, and then an error for the request that it would have
-    answered.
+    answered. A large event is held back until its end has come: the SDK would make four copies of what it then refuses.
     """
 
     def __init__(self, limit: int, on_excess: Callable[[], None]) -> None:
@@ -178,25 +211,43 @@ class EventLimit:
         self._head = b""
         self._last = b""  # bytes of the chunk before, which may begin an end
         self._is_skipping = False
+        self._signs = 0
+        self._held: list[bytes] = []
+        self.ends = 0  # of events, so far
 
-    def feed(self, chunk: bytes) -> bytes:
-        """Return what of a chunk is passed on."""
-        before = len(self._last)
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return what is passed on now, in pieces. Raises _UnreadableAnswer for one that contains too many values."""
+        signs, before = count_signs(chunk), len(self._last)
         ends = [end.end() - before for end in _EVENT_END.finditer(self._last + chunk) if end.end() > before]
-        rest = chunk[ends[-1] :] if ends else chunk
-        passed = chunk[ends[0] :] if self._is_skipping and ends else chunk
         self._last = (self._last + chunk[-3:])[-3:]
+        self.ends += len(ends)
+        passed: list[bytes] = []
         if ends:
-            self._is_skipping, self.size, self._head = False, 0, b""
+            if signs > MAX_SIGNS:  # a few packed bytes may unpack to a whole event
+                self._on_excess()
+                raise _UnreadableAnswer(TOO_LARGE)
+            passed = [*self._held, chunk[ends[0] if self._is_skipping else 0 : ends[-1]]]
+            self._held.clear()
+            self._is_skipping, self.size, self._head, self._signs = False, 0, b"", 0
         if self._is_skipping:
-            return b""
+            return passed
+        rest = chunk[ends[-1] :] if ends else chunk
         self.size += len(rest)
         self._head = (self._head + rest[:_EVENT_HEAD])[:_EVENT_HEAD]
-        if self.size <= self._limit:
+        self._signs += count_signs(rest) if ends else signs
+        if self.size > self._limit or self._signs > MAX_SIGNS:
+            self._on_excess()
+            self._held.clear()
+            self._is_skipping, self.size = True, 0
+            return [*passed, self._refusal()]
+        if self.size > _HELD_FROM:
+            self._held.append(rest)
             return passed
-        self._on_excess()
-        self._is_skipping, self.size = True, 0
-        return passed[: len(passed) - len(rest)] + self._refusal()
+        return [*passed, rest]
+
+    def flush(self) -> list[bytes]:
+        """Return what was held back of an event that has no end."""
+        return self._held
 
     def _refusal(self) -> bytes:
         _, brace, members = self._head.partition(b"{")

@@ -10,11 +10,10 @@ import logging
 import math
 import random
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import anyio
 from mcp import Client, ClientSession, MCPError, types
@@ -22,14 +21,14 @@ from mcp.client import advertise
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import PromptListChangedNotification, ResourceListChangedNotification, ToolListChangedNotification
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
 
 from leafgate.clean.sanitize import sanitize_text
 from leafgate.codec.leaf import has_codec_meta
-from leafgate.model.errors import GatewayError, UpstreamFailure
+from leafgate.model.errors import UpstreamFailure
 from leafgate.model.request import ClientChannel
 from leafgate.ports import TASKS, CacheHint, Intake, OfferKind, ServerInstance
 from leafgate.upstream import HttpServer, ServerSpec
+from leafgate.upstream.back_channel import BackChannel, Places, questions_only
 from leafgate.upstream.child import ServerEnd
 from leafgate.upstream.connect import open_streams
 from leafgate.upstream.early_tasks import call_as_task, get_early_task, has_early_tasks, runs_as_task
@@ -51,7 +50,6 @@ log = logging.getLogger("leafgate.upstream")
 FIRST_BACKOFF: Final = 0.5
 LONGEST_BACKOFF: Final = 30.0
 MAX_ROUNDS: Final = 10
-ANSWER_SECONDS: Final = 600.0  # for a person at a client to answer a question
 # A list whose TTL has ended is asked for again, so often at most. One without a TTL, or whose changes are announced, is
 # not urgent.
 SHORTEST_TTL: Final = 5.0
@@ -60,6 +58,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
 CALM_SECONDS: Final = 5.0  # without an announced change; then the next one is listed at once again
 UNHURRIED_TTL: Final = 60.0
+MAX_INSTRUCTIONS: Final = 65_536  # characters that are kept, which is more than is shown
 WATCH_SECONDS: Final = 2.0  # for a stateless server to acknowledge that it reports updates of a resource
 LONGEST_TTL: Final = 24 * 60 * 60.0
 
@@ -68,106 +67,6 @@ _LIST_CHANGES: Final = ToolListChangedNotification, ResourceListChangedNotificat
 
 _RESOURCE_LISTS: Final[tuple[OfferKind, ...]] = ("resources", "templates", "skills")
 Extensions = Mapping[str, Mapping[str, Any]]
-Answer = TypeVar("Answer", bound=BaseModel)
-
-
-class BackChannel:
-    """The clients with calls under way at one server, and the callbacks by which it asks them and sends log lines.
-
-    In the handshake era a question (sampling, elicitation, roots) has no address. It goes to the one client with a call
-    under way; with no client or several it is refused, because the question of one client must never reach another.
-    In the stateless era the questions come as the result of the call.
-
-    A log line has no address either, and may be about a call that ended long ago. Lines are passed on for as long as
-    all calls on a connection were made by one user; then to the clients with calls under way.
-    """
-
-    def __init__(self) -> None:
-        self._clients: list[ClientChannel] = []
-        self._users: set[str] = set()
-
-    def start(self) -> None:
-        """A new connection, on which no call was made yet."""
-        self._users = {client.user for client in self._clients}
-
-    @contextmanager
-    def open_to(self, client: ClientChannel | None) -> Iterator[None]:
-        """The server may talk to this client inside this context."""
-        if client is None:
-            yield
-            return
-        self._clients.append(client)
-        if len(self._users) < 2:
-            self._users.add(client.user)
-        try:
-            yield
-        finally:
-            self._clients.remove(client)
-
-    async def sample(
-        self, context: object, params: types.CreateMessageRequestParams
-    ) -> types.CreateMessageResult | types.CreateMessageResultWithTools | types.ErrorData:
-        kind = types.CreateMessageResultWithTools if params.tools else types.CreateMessageResult
-        return await self._ask("sampling/createMessage", params, kind)
-
-    async def elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        return await self._ask("elicitation/create", params, types.ElicitResult)
-
-    async def list_roots(self, context: object) -> types.ListRootsResult | types.ErrorData:
-        return await self._ask("roots/list", None, types.ListRootsResult)
-
-    async def log(self, params: types.LoggingMessageNotificationParams) -> None:
-        if len(self._users) > 1:
-            return
-        line = _as_json(params)
-        for client in {client.owner: client for client in self._clients}.values():
-            await client.log(line)
-
-    async def _ask(self, method: str, params: BaseModel | None, kind: type[Answer]) -> Answer | types.ErrorData:
-        owners = {client.owner for client in self._clients}
-        if len(owners) != 1:
-            return types.ErrorData(code=types.INVALID_REQUEST, message="no single client can be asked")
-        question = {} if params is None else _as_json(params)
-        try:
-            return kind.model_validate(await _ask_in_time(self._clients[-1], method, question))
-        except GatewayError as error:
-            return types.ErrorData(code=types.INVALID_REQUEST, message=error.body.message)
-
-
-async def _ask_in_time(client: ClientChannel, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer of a client; GatewayError if it cannot be asked, or does not answer for too long."""
-    with anyio.move_on_after(ANSWER_SECONDS):
-        return await client.ask(method, params)
-    raise GatewayError("UPSTREAM_ERROR", f"the client did not answer {method} in time")
-
-
-def _as_json(params: BaseModel) -> dict[str, Any]:
-    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def questions_only(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """An `input_required` result without anything but its questions: it is not held to the budget of results."""
-    questions = {key: raw[key] for key in ("resultType", "inputRequests", "requestState", "_meta") if key in raw}
-    if not isinstance(questions.get("inputRequests", {}), Mapping) or questions.keys().isdisjoint(
-        ("inputRequests", "requestState")
-    ):
-        raise UpstreamFailure("UPSTREAM_ERROR", "the server asks for input, and does not say for which")
-    return questions
-
-
-async def answer_questions(raw: Mapping[str, Any], client: ClientChannel | None) -> dict[str, Any]:
-    """Ask the client the questions of an `input_required` result; returns the params that answer them."""
-    answers: dict[str, Any] = {}
-    questions = raw.get("inputRequests")
-    for key, question in (questions if isinstance(questions, Mapping) else {}).items():
-        if client is None or not isinstance(question, Mapping):
-            raise UpstreamFailure("UPSTREAM_ERROR", "the server needs input, and there is no client to ask")
-        try:
-            answers[str(key)] = await _ask_in_time(client, str(question.get("method")), question.get("params") or {})
-        except GatewayError as error:
-            raise UpstreamFailure("UPSTREAM_ERROR", f"the client did not answer: {error}") from error
-    state = {"requestState": raw["requestState"]} if isinstance(raw.get("requestState"), str) else {}
-    return {"inputResponses": answers, **state}
 
 
 @dataclass(frozen=True)
@@ -212,8 +111,7 @@ class SupervisedServer:
         self._intake = None if listeners.intake_of is None else listeners.intake_of(spec.label)
         self._routes = ProgressRoutes()
         self._connection: Client | None = None
-        self._back = BackChannel()
-        self._places = _places(spec)
+        self._back = BackChannel(Places(spec.concurrency))
         self._ended = anyio.Event()
         self._stale = anyio.Event()
         self._hurry = anyio.Event()  # set where a new list must not wait for the pause after the last one
@@ -251,7 +149,7 @@ class SupervisedServer:
         """Change settings that need no new connection: the tools it shows, timeouts, concurrency."""
         assert spec.reach == self.spec.reach
         self.spec = spec
-        self._places = _places(spec)
+        self._back.places = Places(spec.concurrency)
         self._stale.set()
         self._hurry.set()
 
@@ -319,7 +217,7 @@ class SupervisedServer:
         served_types = ("task",) if method == "tools/call" and TASKS in self._extensions else ()
 
         async def send(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            async with self._places:  # not while a client is asked: that may take as long as a person takes
+            async with self._back.places.take():  # not while a client is asked: that may take as long as a person takes
                 return await raw_request(
                     session,
                     method,
@@ -343,7 +241,7 @@ class SupervisedServer:
             raw = questions_only(raw)
             if client is not None and client.takes_input_requests:
                 return raw
-            params = {**params, **await answer_questions(raw, client)}
+            params = {**params, **await self._back.answer_questions(raw, client)}
         raise UpstreamFailure("UPSTREAM_ERROR", f"{self.spec.name} asked for input more than {MAX_ROUNDS} times")
 
     def _show_capabilities(self, client: ClientChannel) -> Mapping[str, Any]:
@@ -382,7 +280,8 @@ class SupervisedServer:
                 async with client:
                     starting.deadline = float("inf")
                     self._connection = client
-                    self.capabilities, self.instructions = client.server_capabilities, client.instructions or ""
+                    self.capabilities = client.server_capabilities
+                    self.instructions = (client.instructions or "")[:MAX_INSTRUCTIONS]
                     self._has_early_tasks = TASKS in self._extensions and has_early_tasks(self.capabilities)
                     await self._list(client)
                     came_up = True
@@ -535,7 +434,7 @@ class SupervisedServer:
 
     async def _list(self, client: Client) -> None:
         listed_at = anyio.current_time()
-        listed = await list_server(client.session, self.capabilities, self.spec.timeout)
+        listed = await list_server(client.session, self.capabilities, self.spec.timeout, self.spec.name)
         offers = replace(listed, tools=tuple(tool for tool in listed.tools if self.spec.offers_tool(tool.get("name"))))
         has_changed = offers != self.offers
         self.offers = offers if has_changed else replace(self.offers, hints=offers.hints)
@@ -577,7 +476,3 @@ def _announced_lists(honored: types.SubscriptionFilter) -> Collection[OfferKind]
 
 def _describe_exit(code: int) -> str:
     return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-
-
-def _places(spec: ServerSpec) -> AbstractAsyncContextManager[Any]:
-    return nullcontext() if spec.concurrency is None else anyio.CapacityLimiter(spec.concurrency)
