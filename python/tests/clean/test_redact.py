@@ -208,6 +208,65 @@ def test_passwords_in_sentences_files_tables_and_commands(text: str) -> None:
     assert redacted.value == text.format("[redacted:password]")
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('keyPassword "lumiPingviini4"', "lumiPingviini4"),
+        ("x=1\nstorePassword=tuuli.Myrsky77\n", "tuuli.Myrsky77"),
+        ('const char* WIFI_PASSWORD = "hausboot_77";', "hausboot_77"),
+        ("BORG_PASSPHRASE='seven otters in the river' borg create", "seven otters in the river"),
+        ("[nas]\nusername=ann\npassword=rusty kettle 41\n", "rusty kettle 41"),
+        ('haslo_bazy: "Zubr-zubr77"', "Zubr-zubr77"),
+        ("La contraseña del router es arcoiris_77", "arcoiris_77"),
+        ("mosquitto_sub -h mq -u silo -P Regenbogen.wind -t x", "Regenbogen.wind"),
+        ("rocommunity b1rdw4tch-ro 10.0.0.0/8", "b1rdw4tch-ro"),
+        ("snmp-server user nms G v3 auth sha Auth-Rondo88 priv aes 128 x", "Auth-Rondo88"),
+        ("byte APPKEY[] = { 0x64,0xF7,0xE9,0x74,0xB9,0x50,0x85,0x23,0xC2,0x90,0xC7,0x2C,0x30,0x38,0x3A,0x62}", "0xE9"),
+        ("https://x.example/v/weather?q=Bergen&appid=" + HEX, HEX),
+        ("Twilio::REST::Client.new(sid, '" + HEX + "')", HEX),
+        (".x.example\tTRUE\t/\tTRUE\t1767225600\tsessionid\t" + HEX, HEX),
+        ('encryption:\n  key: "4UzOfmXZx+JiClJdcnI4aElp7WF3PsA2sIpA9QnfcF8="', "4UzOfmXZx+JiClJdcnI4aElp7WF3PsA2"),
+        ("sudo pw for `svc-batch`: `gravel Pit 606`", "gravel Pit 606"),
+        ("Your recovery code is 7KQ2-M4XP-9TBW", "7KQ2-M4XP-9TBW"),
+    ],
+)  # fmt: skip
+def test_secrets_that_people_choose_and_keys_of_devices(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret not in redact_text(text).value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NAME                 TYPE     DATA   AGE\ndb-user-pass         Opaque   2      5d\n"
+        "default-token-x7k2p  x/token  3      90d",
+        "auth        oauth2-proxy-7c6d5f8b9c-k9m2x       1/1     Running   0          12d",
+        "arn:aws:secretsmanager:us-east-1:448120038811:secret:MyApp/prod/DbPassword-a1B2c3",
+        "It may leak a user's password. GHSA-xp5h-7r2q-8m4c. Severity 7.1.",
+        "Product: Latitude 5440\nSerial: CN-0H8K2M-75412-31A-00LR-A00",
+        '<span class="token-keyword styles__secret___2kZ9x">ok</span>',
+        "Server=tcp:db,1433;User ID=app;Password=yourStrong(!)Password;",
+        "Release GPG key: " + "9554F04D7259F04124DE6B476D5A82AC7E37093B",
+        "https://user:pass@sub.example.com:8080/p/a/t/h?query=string#hash",
+        "user key UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
+        "https://x.example/gh/a/b/graph/badge.svg?token=0mToRybKx8",
+        "curl -u user:password https://x.example; redis-cli -a yourpassword; snmpwalk -v2c -c public 10.0.0.1",
+        '--password "your secret password"',
+        'Passwort: "mindestens 8 Zeichen"',
+        "pass: unit_tests_04",
+        "sort_key=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]",
+        "public key: 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+        "Backup codes: 2024-08-17",
+    ],
+)  # fmt: skip
+def test_names_ids_and_labels_stay(text: str) -> None:
+    assert redact_text(text).value == text
+
+
+def test_a_word_for_a_key_does_not_reach_into_the_next_text() -> None:
+    assert redact_json(["the api_key", HEX, "key", HEX]).report.redacted == {}
+
+
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_secret_at_the_start_of_a_line_in_json_text(kind: str) -> None:
     for escape in ("\\n", "\\t", "\\u001b[31m", "%3D"):

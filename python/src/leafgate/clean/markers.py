@@ -204,6 +204,8 @@ _MARKERS: Final = re.compile(_PATTERN.regex)
 _BLANK: Final = re.compile(r"\s")
 _BEFORE_NAME: Final = f"/{_BLANKS}"
 _GENERIC_NAME: Final = re.compile(r"(?=.*[^\W\d_])[\w.:/+-]{2,72}")
+# An unknown name with blanks around both bars. Without those outside, it can be two operators: f <| x |> g
+_SPACED: Final = re.compile(r"<[ \t]{1,8}\|[ \t]{0,8}(?=.*[^\W\d_])[\w.:/+-]{2,72}[ \t]{0,8}\|[ \t]{1,8}>")
 _JSON_OBJECT: Final = re.compile(r"\s?\{\s{0,4}\"")
 _SENTENCE_MARKS: Final = re.compile(r"<(/?)s>", re.IGNORECASE | re.ASCII)
 _STRIKE: Final = re.compile(r"<(/?)s(?:\s[^<>]{0,200})?>", re.IGNORECASE | re.ASCII)
@@ -339,7 +341,9 @@ def _judge(match: re.Match[str]) -> _Token | None:
         case "literal":
             return _LITERALS.find(name)
     token = _BAR_TOKENS.find(name) or _LITERALS.find(match[0])
-    is_generic = kind == "bar" and _GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])
+    is_generic = kind == "bar" and (
+        (_GENERIC_NAME.fullmatch(name) and not _BLANK.search(match[0])) or _SPACED.fullmatch(match[0])
+    )
     return _GENERIC if token is None and is_generic else token
 
 
@@ -410,7 +414,10 @@ _CODE: Final = either(  # of the characters of markers; not of a blank, comma, a
     sequence(one_of("3"), one_of(f"{_DIGITS}acde")),
     sequence(one_of("2"), one_of("12def")),
 )
-_WIDE_CODE: Final = either(sequence(one_of("0"), one_of("0"), _CODE), rest("(?:ff|fe|20|22|25|27)[0-9a-f]{2}"))
+_WIDE_CODE: Final = either(
+    sequence(one_of("0"), one_of("0"), either(_CODE, sequence(one_of("2"), one_of("56")))),  # & and % begin others
+    rest("(?:ff|fe|20|22|25|27)[0-9a-f]{2}"),
+)
 _BACKSLASHED: Final = either(sequence(one_of("u"), _WIDE_CODE), sequence(one_of("x"), _CODE))
 _ENTITY: Final = either(
     sequence(one_of("#"), rest("(?:x0{0,6}[0-9a-f]{2,5}|0{0,6}[0-9]{2,6});?")),
@@ -437,10 +444,19 @@ def neutralise_escaped_markers(text: str, windows: Sequence[Window] | None = Non
     return replace_spans(text, spans), {MARKER: len(spans)} if spans else {}
 
 
-def _find_escaped_markers(text: str) -> Iterator[_Span]:
+def _has_nested(text: str) -> bool:
+    """Is there an escape of a character with which escapes begin?"""
+    return any(_decode(match[0]) in "&%\\" for match in _ALL_ESCAPES.finditer(text))
+
+
+def _find_escaped_markers(text: str, *, is_outer: bool = True) -> Iterator[_Span]:
+    """Find the markers in a text that is decoded once, and a second time where that yields other escapes."""
     if not _ESCAPES.search(text):
         return
-    found = _find_in_windows(_ALL_ESCAPES.sub(lambda match: _decode(match[0]), text)).spans
+    decoded = _ALL_ESCAPES.sub(lambda match: _decode(match[0]), text)
+    found = list(_find_in_windows(decoded).spans)
+    if is_outer and _has_nested(text):
+        found = sorted(found + list(_find_escaped_markers(decoded, is_outer=False)))
     if not found:
         return
     views, sources = _align(text)

@@ -16,15 +16,25 @@ from leafgate.clean.secret_values import (
     decode_base64,
     has_checksum,
     is_example,
+    is_explicit,
     is_placeholder,
     is_plain_id,
+    is_public,
+    is_sentence,
+    looks_human,
     looks_like_basic_auth,
+    looks_like_login_password,
+    looks_like_otp_key,
+    looks_like_phrase,
     looks_like_private_key,
     looks_like_seed_phrase,
     looks_like_token,
+    looks_like_url_key,
     looks_mixed,
+    looks_positional,
     looks_random,
     looks_secret,
+    looks_strict,
     looks_strong,
     name_type,
     type_of_kind,
@@ -67,18 +77,21 @@ class Verdicts:
 
 def judge_match(source: SecretPattern, match: re.Match[bytes], data: bytes, verdicts: Verdicts) -> list[Span]:
     """Return the spans and types of what really is a secret in a match."""
-    if source.judge == "assignment":
-        return list(_judge_assignment(match, data, verdicts))
+    if source.judge in ("assignment", "named"):
+        return list((_judge_named if source.judge == "named" else _judge_assignment)(match, data, verdicts))
     if source.judge == "cookies":
         return list(_judge_cookies(match))
     if source.judge == "insert":
         return list(_judge_insert(match, verdicts))
     group: str | int = "secret" if "secret" in match.re.groupindex else 0
     start, end = match.span(group)
-    if source.judge == "strong":
+    if source.judge in _IN_SENTENCES:
         end -= len(match[group]) - len(_trim(match[group]))
     secret = data[start:end]
     if secret.startswith(MARK) or is_example(secret):
+        return []
+    names_key = _BY_NAME_BEFORE.get(source.judge)
+    if names_key and not names_key(match, data):
         return []
     if source.judge == "encoded":
         fits = _holds_secret(secret, verdicts)
@@ -98,6 +111,8 @@ def _is_url_password(secret: bytes) -> bool:
     return len(secret) >= 4 and not is_placeholder(secret) and secret.lower() not in (b"pass", b"pswd", b"passw0rd")
 
 
+_DIGIT: Final = re.compile(rb"[0-9]")
+_COMMON_OPTIONS: Final = frozenset((b"public", b"private", b"community", b"username:password"))
 _BODY_JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
     "token": looks_like_token,
     "checksum": has_checksum,
@@ -110,13 +125,74 @@ _JUDGES: Final[dict[str, Callable[[bytes], bool]]] = {
     "url-password": _is_url_password,
     "password": lambda secret: looks_secret("password", secret, quoted=True),
     "strong": looks_strong,
+    "strict": looks_strict,
+    "explicit": is_explicit,
+    "prose-long": lambda secret: looks_random(secret) and len(secret) >= 20 and not is_plain_id(secret),
+    "otp": looks_like_otp_key,
+    "alone": lambda secret: looks_strict(secret) or (_is_long(secret) and not is_plain_id(secret)),
+    "call": lambda secret: looks_positional(secret) and not is_plain_id(secret),
+    "login": looks_like_login_password,
+    "groups": lambda secret: not is_sentence(secret),
+    "long": lambda secret: looks_random(secret) and len(secret) >= 20 and not is_placeholder(secret),
     "seed": looks_like_seed_phrase,
     "der": looks_like_private_key,
     "random": lambda secret: looks_random(secret) and not is_placeholder(secret),
-    "random-mixed": lambda secret: looks_random(secret) and looks_mixed(secret.rstrip(b"=")),
+    "random-mixed": lambda secret: looks_random(secret) and not is_public(secret) and looks_mixed(secret.rstrip(b"=")),
     "prose-key": lambda secret: looks_secret("token", secret, quoted=True) and not is_plain_id(secret),
     "code": lambda secret: looks_secret("code", secret, quoted=True),
-    "codes": lambda secret: len(secret.split()) >= 3,
+    "codes": lambda secret: len(secret.split()) >= 3 or len(_DIGIT.findall(secret)) >= 8,
+    "url-key": looks_like_url_key,
+    "credential-line": lambda secret: is_explicit(secret) and not is_sentence(secret),
+    "phrase": looks_like_phrase,
+    "human": looks_human,
+    "option": lambda secret: is_explicit(secret) and secret.lower() not in _COMMON_OPTIONS,
+    "bare-key": lambda secret: looks_mixed(secret.rstrip(b"=")) or looks_random(secret),
+    "bytes": lambda secret: len(set(secret.split(b","))) >= 12,
+}
+_IN_SENTENCES: Final = frozenset(("strong", "strict", "named", "prose-key", "prose-long", "alone"))
+# Words before a key or behind the word for it, where it is not a secret or not a key
+_NO_KEY: Final = re.compile(
+    rb"(?i)public|cache|cursor|page|next|primary|foreign|sort|partition|sha-?\d|md5|hash|digest|commit|checksum|fingerprint|"
+    rb"idempot|gpg|pgp|\bid\b|_id|version|request|trace|publish|site|integrity|signature of|address|txid|object|s3|"
+    rb"map|contract|"
+    rb"block|file|path|url|ssh-|--recv|keyserver|ecdsa|rsa key|server key|host"
+)
+_BARE_KEY: Final = re.compile(rb"(?i)(?:key|api)s?[^A-Za-z\x80-\xff]*\Z")
+_WORD_BEFORE: Final = re.compile(
+    rb"[A-Za-z0-9\x80-\xff] \Z|(?:master|secret|private|production|development|encryption|credentials)[._-]\Z"
+)
+_PATH: Final = re.compile(rb"[a-z]{3,}/|/|.*/.*/|.*:.*|[a-z]+-[0-9a-f]+\Z|\w*[A-Za-z]__\w+\Z", re.DOTALL)
+
+
+def _is_name_of_key(match: re.Match[bytes], data: bytes) -> bool:
+    """Does the name say what the key is for? A list of bytes under "key" alone is mostly a test vector."""
+    name_start = start_of_word(_NAME_BEFORE, data, match.start())
+    return name_type(data[name_start : match.end("name")].decode("utf-8", "replace")) in (
+        "api-key",
+        "secret",
+        "password",
+    )
+
+
+def _is_no_other_key(match: re.Match[bytes], data: bytes) -> bool:
+    return _NO_KEY.search(data[max(0, match.start() - 16) : match.start()]) is None
+
+
+def _is_key_of_prose(match: re.Match[bytes], data: bytes) -> bool:
+    start = match.start("secret")
+    before = data[max(0, match.start() - 16) : start]
+    if _NO_KEY.search(before):
+        return False
+    noun = data[match.start() : start]
+    if _BARE_KEY.match(noun) and not _WORD_BEFORE.search(before[: -len(noun)]):
+        return False
+    return _PATH.match(match["secret"]) is None and data[match.end() : match.end() + 1] not in (b"(", b"[")
+
+
+_BY_NAME_BEFORE: Final[dict[str, Callable[[re.Match[bytes], bytes], bool]]] = {
+    "bytes": _is_name_of_key,
+    "bare-key": _is_no_other_key,
+    "prose-long": _is_key_of_prose,
 }
 _SENTENCE_END: Final = re.compile(rb"(?:[.,;:)\]}|*_]|\\[nrt].*)+\Z", re.DOTALL)
 
@@ -175,22 +251,71 @@ def _judge_assignment(match: re.Match[bytes], data: bytes, verdicts: Verdicts) -
         if (
             is_call
             or following in (b"(", b"[", b"{", b"$")
-            or (is_element and following not in (b"<", b"]", b"&", b""))
+            or (is_element and (following not in (b"<", b"]", b"&", b"") or match["bare"].startswith(b"@")))
         ):
             return  # a call, an index, a template: an expression that names a secret, not the secret
         while end > start and data[end - 1] == 0x2E:
             end -= 1
     name_start = start_of_word(_NAME_BEFORE, data, match.start())
-    if data[max(0, name_start - 2) : name_start] == b"::":
-        return  # the name of a type
+    if data[name_start - 1 : name_start] == b":":
+        before = data[max(0, name_start - 100) : name_start]
+        if before.endswith(b"::") or _RESOURCE.search(before):
+            return  # the name of a type, a part of the name of a resource
     kind = name_type(data[name_start : match.end("name")].decode("utf-8", "replace"))
-    if kind is None or (kind != "password" and (group == "phrase" or (is_call and not looks_random(data[start:end])))):
+    if group == "phrase" and (scheme := _SCHEME.match(data, start, end)):
+        start = scheme.end()
+    if kind is None or (kind != "password" and (group == "phrase" or is_call) and not looks_random(data[start:end])):
         return
+    if is_bare and not is_element:
+        if name_start == match.start() and match["name"].lower() == b"pass" and looks_human(data[start:end]):
+            return  # the result of a test
+        is_element = _is_line(data, name_start, match.end("name"), start, end)
     if verdicts.get(_is_secret, kind, data[start:end], not is_bare or is_element):
         yield start, end, type_of_kind(kind)
 
 
+def _is_line(data: bytes, name_start: int, name_end: int, start: int, end: int) -> bool:
+    """Is name=value all of a line, as in a file of properties? Then the value is no expression."""
+    before = data[max(0, name_start - 2) : name_start]
+    is_first = not before or before.endswith((b"\n", JOINT)) or before == b"\\n"
+    is_last = data[end : end + 1] in (b"", b"\n", b"\r", JOINT) or data[end : end + 2] in (b"\\n", b"\\r")
+    return is_first and is_last and data[name_end:start] == b"=" and not _EXPRESSION_START.match(data, start)
+
+
+_EXPRESSION_START: Final = re.compile(
+    rb"(?i)(?:self|this|os|env|process|config|cfg|conf|settings|args|opts|options|params|props|ctx|context|request|req|"
+    rb"var|vars|local|data|module|secrets|creds|credentials|app|user|each|random_\w+|aws_\w+)[.\[(]"
+)
+
+
+def _judge_named(match: re.Match[bytes], data: bytes, verdicts: Verdicts) -> Iterator[Span]:
+    """Yield the value that a name has in a language without a sign of assignment: setenv, #define, requirepass."""
+    start, end = match.span("secret")
+    end -= len(match["secret"]) - len(_trim(match["secret"]))
+    name_start = start_of_word(_NAME_BEFORE, data, match.start())
+    name = data[name_start : match.end("name")]
+    kind = name_type(name.decode("utf-8", "replace"))
+    value = data[start:end]
+    if kind is None or value.startswith(MARK) or is_plain_id(value) or _TYPED.match(value):
+        return
+    is_quoted = start > 0 and data[start - 1 : start] in (b'"', b"'") and data[end : end + 1] == data[start - 1 : start]
+    is_config = b"_" in name or name.isupper() or match["quote"] is not None or is_quoted
+    decide = looks_strong if kind == "password" and is_config else looks_strict if kind == "password" else _is_long
+    if verdicts.get(decide, value):
+        yield start, end, type_of_kind(kind)
+
+
+_TYPED: Final = re.compile(rb"[\w.]+(?:[(\[\]<:=]|->)")
+
+
+def _is_long(value: bytes) -> bool:
+    return len(value) >= 20 and looks_random(value) and not is_placeholder(value)
+
+
 # Cookies
+
+_SCHEME: Final = re.compile(rb"[A-Za-z][A-Za-z0-9]{2,11} (?=[^\s]{20,}\Z)")
+_RESOURCE: Final = re.compile(rb"(?:arn|urn|crn|ocid1)[:.][^\s\"']*\Z")
 
 _COOKIE: Final = re.compile(rb"([\w.-]{1,64}+)=([^;,\s]{16,4096}+)")
 _COOKIE_NAME: Final = re.compile(rb"(?i)sess|sid$|^sid|auth|token|jwt|remember|login|identity|sso")
@@ -204,9 +329,11 @@ def _judge_cookies(match: re.Match[bytes]) -> Iterator[Span]:
 
 # Tables
 
+_FRAMES: Final = (b"|", b"\xe2\x94\x82")
 _LONGEST_HEADER: Final = 1000
 _BLANKS: Final = rb"(?<=\S) {2,}(?=\S)"
 _MOST_VAIN_ROWS: Final = 1000  # rows in a row without a secret, after which the rest of a table is not read
+_NUMBER: Final = re.compile(rb"[0-9][0-9.,:%]*[a-z]{0,2}")
 _COLUMN: Final = re.compile(rb"[^=:(){}<>'\"\\]{1,40}|[^=:{}<>'\"\\]{1,36}\(s\)")
 
 
@@ -215,10 +342,13 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
     read, and where the table ends."""
     start, end = _line_start(data, place), _line_end(data, place)
     header = data[start:end] if end - start <= _LONGEST_HEADER else b""
-    separator = max((b"|", b"\t", b",", b";"), key=header.count)
-    split = re.compile(re.escape(separator) if separator in header else _BLANKS).split
+    separator = max((*_FRAMES, b"\t", b",", b";"), key=header.count)
+    split = _row_splitter(separator if separator in header else b"")
     names = [_plain_cell(cell) for cell in split(header)]
-    columns = [name for name in names if name] if separator == b"|" else names
+    columns = [name for name in names if name] if separator in _FRAMES else names
+    above = data[_line_start(data, start - 1) : start - 1] if start else b""
+    if any(map(_NUMBER.fullmatch, columns)) or (not separator and len(split(above.rstrip())) == len(names)):
+        return [], 0, end  # a row
     kinds = {column: kind for column, name in enumerate(names) if (kind := name_type(name.decode("utf-8", "replace")))}
     if len(names) < 2 or not kinds or not all(map(_COLUMN.fullmatch, columns)):
         return [], 0, end
@@ -226,7 +356,11 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
     rows = vain_rows = 0
     while (newline := NEWLINE.match(data, end)) and newline[0] != JOINT and vain_rows < _MOST_VAIN_ROWS:
         row_start, row_end = newline.end(), _line_end(data, newline.end())
-        cells = split(data[row_start:row_end])
+        row = data[row_start:row_end]
+        if _RULE.fullmatch(row):
+            end = row_end
+            continue
+        cells = split(row)
         if len(cells) != len(names):
             break
         end = row_end
@@ -236,9 +370,35 @@ def read_table(place: int, data: bytes, verdicts: Verdicts) -> tuple[list[Span],
             value = _plain_cell(cells[column])
             if len(value) > 3 and verdicts.get(_is_secret, kind, value, True):
                 vain_rows = 0
-                at = data.index(value, row_start + sum(len(cell) + 1 for cell in cells[:column]))
+                at = data.index(value, row_start + sum(len(cell) + len(separator) for cell in cells[:column]))
                 spans.append((at, at + len(value), type_of_kind(kind)))
     return spans, rows, end
+
+
+_RULE: Final = re.compile(rb"(?=.{3})[-+=|: \t]+|(?:\xe2[\x94\x95][\x80-\xbf])+")
+_QUOTED_CELL: Final = rb"(?:[ ]{0,4}\\?\"(?:[^\"\\]|\"\"|\\\\)*\\?\"[ ]{0,4}|[^%s]*)(?:%s|\Z)"
+
+
+def _row_splitter(separator: bytes) -> Callable[[bytes], list[bytes]]:
+    """Return what splits a row into cells: at a separator that is not within quotes, or at several blanks."""
+    if not separator:
+        return re.compile(_BLANKS).split
+    if separator not in (b",", b";"):
+        return re.compile(re.escape(separator)).split
+    cell = re.compile(_QUOTED_CELL % (separator, separator))
+
+    def split(row: bytes) -> list[bytes]:
+        if b'"' not in row:
+            return row.split(separator)
+        cells, at = [], 0
+        while match := cell.match(row, at):
+            cells.append(match[0].removesuffix(separator))
+            at = match.end()
+            if at == len(row) and not match[0].endswith(separator):
+                break
+        return cells if at == len(row) else row.split(separator)
+
+    return split
 
 
 _ROW: Final = re.compile(rb"\((?:[^()']|'(?:[^'\\]|\\.|'')*')*\)")

@@ -15,7 +15,10 @@ from leafgate.data import check_types, expand, load_table
 
 Judge = Literal[
     "", "token", "checksum", "mixed", "bearer", "key", "basic", "url-password", "assignment", "password", "strong",
-    "seed", "encoded", "cookies", "table", "der", "random", "random-mixed", "prose-key", "codes", "code", "insert",
+    "strict", "named", "explicit", "long", "prose-long", "otp", "alone", "call",
+    "login", "groups", "seed",
+    "encoded", "cookies", "table", "der", "random", "random-mixed", "prose-key", "codes", "code", "insert",
+    "url-key", "credential-line", "phrase", "human", "option", "bare-key", "bytes",
 ]  # fmt: skip
 
 
