@@ -286,9 +286,10 @@ def measure(data: Path = DATA) -> Section:
     )
     notes.append(
         "Before their misses were looked at, the figures were 74.2 % of 516 and 1.1 % of 270 changed for the set by "
-        "another author, 88.0 % of 300 and 0.5 % of 200 changed for the set by a third, and 73.0 % of 330 and 1.4 % of "
-        "220 changed for the set by a fourth. The set by a fifth was measured and not looked at: 84.0 % of 300 and 1.5 % "
-        "of 200 changed before the work on that of the fourth. Expect its figures of secrets that are new to leafgate."
+        "another author, 88.0 % of 300 and 0.5 % of 200 changed for the set by a third, and 73.0 % of 330 and 1.4 % "
+        "of 220 changed for the set by a fourth. The set by a fifth was measured and not looked at: 84.0 % of 300 and "
+        "1.5 % of 200 changed before the work on that of the fourth. Expect its figures of secrets that are new to "
+        "leafgate."
     )
     return Section(
         "Secrets",
