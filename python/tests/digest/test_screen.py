@@ -391,13 +391,13 @@ def test_facts_are_few_and_short(value: Any) -> None:
 
 
 def test_structured_content_is_returned_clean_and_its_facts_with_it() -> None:
-    structured = {"password": "hunter2!xY", "authorization": "token 8f7a6b5c4d3e2f1a0b9c", "note": "a\u200bb"}
+    structured = {"password": "hunter2!xY", "authorization": "hawk 8f7a6b5c4d3e2f1a0b9c", "note": "a\u200bb"}
     written = screen([], structured, CLEAN, count=COUNT, budget=800, is_written=True, find_violations=FITS)
     assert written.structured == Shortened({**structured, "password": "[redacted:password]", "note": "ab"})
     assert written.slots == ()
     assert written.facts == (
         "password: [redacted:password]",
-        "authorization: token [redacted:authorization]",
+        "authorization: hawk [redacted:authorization]",
         "note: ab",
     )
     shown = screen([], structured, CLEAN, count=COUNT, budget=800)

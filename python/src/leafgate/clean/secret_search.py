@@ -27,7 +27,7 @@ from leafgate.clean.secret_judges import (
     read_table,
     start_of_word,
 )
-from leafgate.clean.secret_values import looks_like_provider_token
+from leafgate.clean.secret_values import MARK, looks_like_provider_token
 from leafgate.clean.secrets import SecretPattern
 from leafgate.clean.sieve import Sieve, make_needle, utf8
 
@@ -37,6 +37,7 @@ _SAMPLES: Final = 200
 _MARGIN: Final = 64
 _LONGEST_NAME: Final = 50  # more than an assignment takes
 _NO_LETTERS: Final = b"-/:?&=.,;<>\"'$ \t\n\\{_#"
+_LONGEST_MARK: Final = 64
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
 _FAILURES: Final = 8  # tries of one beginning in an unbroken run
 _LONG_WORD: Final = 16
@@ -193,6 +194,15 @@ class _Search:
     run_end: int = 0
     failures: dict[_Compiled, int] = field(default_factory=dict)  # in this run
 
+    @cached_property
+    def has_marks(self) -> bool:
+        return MARK in self.data
+
+    def is_in_mark(self, place: int) -> bool:
+        """Return whether a place is inside the mark of a secret that was redacted before."""
+        start = self.data.rfind(MARK, max(0, place - _LONGEST_MARK), place)
+        return start >= 0 and self.data.find(b"]", start, place) < 0
+
     def run(self, places: _Places, owners: _Places, patterns: Sequence[_Compiled]) -> None:
         """Try at each place, in order, the pattern of that number."""
         at, count = 0, len(places)
@@ -263,6 +273,8 @@ class _Search:
             self.cost += _SKIP_COST
             return
         if (place < self.covered and each.is_context) or (each.near and not self.has_near(each.near, place)):
+            return
+        if self.has_marks and self.is_in_mark(place):  # the type in a mark names no secret behind it
             return
         start = place if each.before is None else _start_before(each, self.data, place)
         if start is None or start < self.last_end.get(each, 0):
