@@ -95,7 +95,8 @@ def redact_json(value: Any, policy: RedactPolicy = DEFAULT) -> Cleaned[Any]:
     suspects = policy.searcher.find_texts(strings.items)
     if not suspects and not strings.too_deep:
         return Cleaned(value)
-    texts = list(suspects)
+    # All share a budget: short texts are read before a long one can use it up.
+    texts = sorted((text for text in dict.fromkeys(strings.items) if text in suspects), key=len)
     results = {
         text: _redact_json_text(result, policy)
         for text, result in zip(texts, _redact_texts(texts, policy), strict=True)

@@ -38,6 +38,10 @@ _MARGIN: Final = 64
 _LONGEST_NAME: Final = 50  # more than an assignment takes
 _NO_LETTERS: Final = b"-/:?&=.,;<>\"'$ \t\n\\{_#"
 _LONGEST_MARK: Final = 64
+# Of each 4 KiB so many places are looked at: one in 8 bytes. Code has one in 13 at most, and a text that repeats one
+# beginning has one in 3.
+_BLOCK_BITS: Final = 12
+_MOST_IN_BLOCK: Final = 512
 _HEAD: Final = 3  # bytes of a beginning by which its patterns are indexed
 _FAILURES: Final = 8  # tries of one beginning in an unbroken run
 _LONG_WORD: Final = 16
@@ -389,9 +393,12 @@ class Searcher:
                         if (lower if each.source.any_case else search.data).startswith(each.literals, place):
                             search.try_at(place, each)
             return
+        every = np.asarray(places, np.intp)
+        places = _limit_places(every)
+        search.has_skipped = len(places) < len(every)
         patterns: list[_Compiled] = []
         parts: list[_Places] = []
-        for each, part in self._thin_out(search.data, np.asarray(places, np.intp)):
+        for each, part in self._thin_out(search.data, places):
             if len(part) and not (each.is_form and len(part) > _DENSE and search.run_dense(each, part.tolist())):
                 patterns.append(each)
                 parts.append(part)
@@ -443,6 +450,14 @@ get_searcher: Final = lru_cache(maxsize=16)(Searcher)
 
 def _price(each: _Compiled) -> int:
     return each.failure_cost
+
+
+def _limit_places(places: _Places) -> _Places:
+    """Return the places without those that are too many for any honest text."""
+    blocks = places >> _BLOCK_BITS
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    ranks = np.arange(len(places)) - np.repeat(starts, np.diff(np.append(starts, len(places))))
+    return places[ranks < _MOST_IN_BLOCK]
 
 
 def _compile(pattern: SecretPattern) -> _Compiled:
