@@ -18,7 +18,7 @@ import jsonschema_rs
 from leafgate.catalog.schema_trust import ARRAYS, NAME_MAPS, OBJECTS, check_schema
 
 _DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
-# Keywords whose values are no schemas, so that nothing in them is compiled or has an id.
+# Keywords whose values are not schemas: nothing in them is compiled or has an id.
 _VALUES: Final = frozenset({"enum", "const", "default", "required", "examples"})
 _APPLICATORS: Final = frozenset(
     {"items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"}

@@ -275,7 +275,7 @@ def _judge_assignment(match: re.Match[bytes], data: bytes, verdicts: Verdicts) -
 
 
 def _is_line(data: bytes, name_start: int, name_end: int, start: int, end: int) -> bool:
-    """Is name=value all of a line, as in a file of properties? Then the value is no expression."""
+    """Is name=value all of a line, as in a file of properties? Then the value is not an expression."""
     before = data[max(0, name_start - 2) : name_start]
     is_first = not before or before.endswith((b"\n", JOINT)) or before == b"\\n"
     is_last = data[end : end + 1] in (b"", b"\n", b"\r", JOINT) or data[end : end + 2] in (b"\\n", b"\\r")

@@ -219,7 +219,7 @@ def _is_passphrase(value: bytes) -> bool:
 
 
 def _is_long_phrase(value: bytes) -> bool:
-    """Are these so many words and a number that they are no placeholder, even behind "the" or "my"?"""
+    """Are these enough words and a number not to be a placeholder, even behind "the" or "my"?"""
     is_long = value.count(b"-") >= _LONG_PHRASE - 1 and value[-1:].isdigit()
     return is_long and value.partition(b"-")[0] not in _PLACEHOLDERS and _is_passphrase(value)
 
@@ -261,7 +261,7 @@ def _looks_like_password(value: bytes) -> bool:
 
 
 def looks_human(value: bytes) -> bool:
-    """Has somebody joined words and a number: words of no system, with an underscore or a full stop, then digits?"""
+    """Do these look like words that a person joined: an underscore or a full stop, then digits, no names of a system?"""
     if is_placeholder(value) or is_example(value) or not _SYSTEM_WORDS.isdisjoint(_WORDS.findall(value.lower())):
         return False
     return _HUMAN.fullmatch(value) is not None
@@ -282,7 +282,7 @@ _CAPITALS: Final = re.compile(rb"(?:[A-Z][a-z]{3,12}[._]){1,3}[A-Z][a-z]{3,12}[0
 
 
 def looks_like_phrase(value: bytes) -> bool:
-    """Are these words in quotes a password? They are no label and no instruction."""
+    """Are these words in quotes a password, and not a label or an instruction?"""
     words = value.lower().split()
     if (
         not 2 <= len(words) <= 10
