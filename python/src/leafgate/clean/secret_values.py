@@ -261,7 +261,7 @@ def _looks_like_password(value: bytes) -> bool:
 
 
 def looks_human(value: bytes) -> bool:
-    """Do these look like words that a person joined: an underscore or a full stop, then digits, no names of a system?"""
+    """Do these look like words that a person joined: an underscore or a full stop, then digits, no system names?"""
     if is_placeholder(value) or is_example(value) or not _SYSTEM_WORDS.isdisjoint(_WORDS.findall(value.lower())):
         return False
     return _HUMAN.fullmatch(value) is not None
